@@ -1,0 +1,134 @@
+"""What a plan says: plain values for reports, documents and checks. Bytes are integers, unknown is None."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvplan.engine.args import EngineConfig
+from kvplan.spec import AttentionSpec, CacheLayer, MultipleOf, Spec, StateSpec
+
+
+class Padding(NamedTuple):
+    """Bytes that hold nothing (planner.md section 7)."""
+
+    growing_bytes_per_token: int | float
+    growing_fraction: float
+    bounded_bytes_per_request: int
+    page_rounding_bytes_per_request: int
+
+
+class RequestCost(NamedTuple):
+    """The straight line through a request's size, and its exact bytes at max_model_len by category."""
+
+    fixed_bytes: int | float
+    bytes_per_token: int | float
+    at_max_model_len: dict[str, int]
+
+
+class Group(NamedTuple):
+    """Layers that share one block table."""
+
+    layers: tuple[str, ...]
+    spec: Spec
+    """The group's merged spec; of a group whose pages differ, the first layer's."""
+    layer_specs: tuple[Spec, ...]
+    """One spec per layer, in the order of ``layers``."""
+    kind: str
+    owner: str
+    """target | drafter | both."""
+    block_size: int
+    page_size_bytes: int
+    """Bytes of one block of the group that its layers use: the sum where pages differ, else one layer's page."""
+    blocks_per_request: int
+    is_eagle_group: bool = False
+    padding_pages: int = 0
+    kernel_block_size: int | None = None
+    uniform_type: bool = False
+    """Whether vLLM keeps the group as UniformTypeKVCacheSpecs (pages may differ)."""
+
+
+class Plan(NamedTuple):
+    """One grouping under one layout."""
+
+    layout: str
+    error: str | None
+    group_size: int | None
+    groups: tuple[Group, ...]
+    bytes_per_block: int | None
+    num_blocks: int | None
+    blocks_per_request: int | None
+    kv_cache_size_tokens: int | None
+    max_concurrency: float | None
+    max_model_len: int | None
+    longest_model_len: int | None
+    """The longest model length of which one request fits; None without a budget."""
+    padding: Padding | None
+    request_cost: RequestCost | None
+    bytes_per_block_per_stage: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Reason(NamedTuple):
+    """One condition of the layout preference, whether it holds and why."""
+
+    condition: str
+    holds: bool
+    why: str
+
+
+class Layout(NamedTuple):
+    name: str
+    candidates: tuple[str, ...]
+    reasons: tuple[Reason, ...] = ()
+
+
+class ModelInfo(NamedTuple):
+    id: str
+    source: str
+    architecture: str
+    model_type: str | None
+
+
+class DrafterInfo(NamedTuple):
+    id: str
+    source: str
+    architecture: str | None
+    method: str
+    num_speculative_tokens: int
+
+
+class Result(NamedTuple):
+    """A planned deployment: everything that the JSON document holds."""
+
+    engine: str
+    model: ModelInfo
+    drafter: DrafterInfo | None
+    config: EngineConfig
+    block_size: int
+    mamba_block_size: int | None
+    layers: tuple[CacheLayer, ...]
+    layout: Layout
+    selected: str
+    """main | uniform | packed: the grouping that the engine really uses."""
+    plans: dict[str, Plan]
+    available_memory_bytes: tuple[int, ...] | None
+    """KV budget per pipeline stage and rank; None: no budget was given."""
+    assumed: tuple[str, ...] = ()
+    """What kvplan assumed because nothing was given (the GPU, a draft length)."""
+    notes: tuple[str, ...] = ()
+
+
+__all__ = [
+    "AttentionSpec",
+    "DrafterInfo",
+    "Group",
+    "Layout",
+    "ModelInfo",
+    "MultipleOf",
+    "Padding",
+    "Plan",
+    "Reason",
+    "RequestCost",
+    "Result",
+    "StateSpec",
+]
