@@ -77,8 +77,12 @@ class StateLayer(NamedTuple):
     """`get_name()` of the state backend: GDN_ATTN, MAMBA2_ATTN, ..."""
     tp_replicated: bool = False
     prefill_checkpoint_alignment: int | None = None
-    """Token alignment of the checkpoints it can export inside a prefill (`get_prefill_checkpoint_alignment`)."""
-    num_prefill_checkpoint_blocks: int = 0
+    """Token alignment of the prefill checkpoints that the layer's own spec states; it then holds a block more."""
+    shared_checkpoint_alignment: int | None = None
+    """What `get_prefill_checkpoint_alignment` returns: blocks become multiples of it in align mode, and where every
+    state layer returns one, each holds a checkpoint block on the common grid."""
+    num_speculative_blocks: int | None = None
+    """None: one per drafted token."""
 
 
 class CustomLayer(NamedTuple):

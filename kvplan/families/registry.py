@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from kvplan.errors import Refused
 
-_FOLDERS = ("families", "drafters")
-
 
 class Traits(NamedTuple):
     """How vLLM treats an architecture: interfaces of its model class and its entry in vLLM's model config map."""
@@ -30,37 +28,41 @@ class Traits(NamedTuple):
 
 
 def _files(package: str) -> list[Path]:
-    return sorted(
-        p for p in (Path(__file__).parent.parent / package).glob("*.py") if p.stem not in ("__init__", "registry")
-    )
+    folder = Path(__file__).parent.parent / package
+    return sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
 
 
-def _declares(path: Path, architecture: str) -> bool:
-    """Whether the file's ARCHITECTURES holds the name: a text search, so that nothing is imported in vain."""
-    text = path.read_text(encoding="utf-8")
-    start = text.find("ARCHITECTURES")
-    return (
-        start >= 0
-        and f'"{architecture}"'
-        in text[start : text.find("\n)", start) if "(\n" in text[start : start + 60] else text.find("\n", start)]
-    )
+def _declares(text: str, architecture: str) -> bool:
+    """Whether the tuple ARCHITECTURES in a file's text holds the name: nothing is imported in vain."""
+    start = text.find("\nARCHITECTURES = (")
+    return start >= 0 and f'"{architecture}"' in text[start : text.index(")", start)]
 
 
 def find(architecture: str, package: str = "families") -> ModuleType:
     """The module that plans ``architecture``. Refused by name where there is none."""
     for path in _files(package):
-        if _declares(path, architecture):
+        if _declares(path.read_text(encoding="utf-8"), architecture):
             return import_module(f"kvplan.{package}.{path.stem}")
     what = "drafter architecture" if package == "drafters" else "architecture"
     raise Refused(
-        f"{what} {architecture} is not one that kvplan plans exactly; `kvplan models` lists those that it does."
+        f"{what} {architecture!r} is not one that kvplan plans exactly; `kvplan models` lists those that it does."
     )
 
 
+def traits(architecture: str, package: str = "families") -> Traits:
+    """How the engine treats ``architecture``: the file's ``traits(architecture)``, or its ``TRAITS``, or none."""
+    module = find(architecture, package)
+    if hasattr(module, "traits"):
+        found: Traits = module.traits(architecture)
+        return found
+    return getattr(module, "TRAITS", Traits())
+
+
 def architectures(package: str = "families") -> dict[str, str]:
-    """Every architecture that has a file, with the file's module name."""
+    """Every architecture that has a file, with the file's module name. Imports every file."""
     found: dict[str, str] = {}
     for path in _files(package):
-        module = import_module(f"kvplan.{package}.{path.stem}")
-        found.update(dict.fromkeys(module.ARCHITECTURES, module.__name__))
+        if "\nARCHITECTURES = (" in path.read_text(encoding="utf-8"):
+            module = import_module(f"kvplan.{package}.{path.stem}")
+            found.update(dict.fromkeys(module.ARCHITECTURES, module.__name__))
     return found

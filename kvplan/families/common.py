@@ -1,0 +1,116 @@
+"""What many families share: attention per rank, layer names, layer types, the model-level sliding window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from kvplan.hf import Config
+from kvplan.layers import AttentionLayer, Layer, MLALayer, Why
+from kvplan.model import Model
+
+MAX_LAYERS = 100_000
+
+
+def num_layers(config: Config, key: str = "num_hidden_layers") -> int:
+    """The number of decoder layers, bounded: a config is untrusted."""
+    return config.integer(key, maximum=MAX_LAYERS)
+
+
+def head_dim(config: Config, heads: str = "num_attention_heads", key: str = "head_dim") -> int:
+    """``head_dim``, or hidden_size // heads where it is missing, null or zero (as most of vLLM's models read it)."""
+    size = config.optional_integer(key, minimum=0)
+    return size or config.integer("hidden_size") // config.integer(heads)
+
+
+def is_interleaved(config: Config) -> bool:
+    """Whether the layers differ in kind (vllm/transformers_utils/config.py, is_interleaved)."""
+    layer_types = config.get("layer_types")
+    return isinstance(layer_types, list) and len({str(t) for t in layer_types}) > 1
+
+
+def model_window(model: Model) -> int | None:
+    """The window of layers that set none themselves: `cache_config.sliding_window` (vllm/engine/arg_utils.py)."""
+    if is_interleaved(model.config):
+        return None
+    return model.config.optional_integer("sliding_window", minimum=0) or None
+
+
+def attention(
+    model: Model,
+    name: str,
+    why: Why,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    head_size: int,
+    **fields: Any,
+) -> AttentionLayer:
+    """An `Attention` layer from head counts of the whole model; ``fields`` are AttentionLayer's."""
+    return AttentionLayer(
+        name=name,
+        num_heads=model.heads_per_rank(num_heads),
+        num_kv_heads=model.kv_heads_per_rank(num_kv_heads),
+        head_size=head_size,
+        why=why,
+        **fields,
+    )
+
+
+def decoder_names(prefix: str, count: int, suffix: str = "self_attn.attn", start: int = 0) -> Iterator[str]:
+    """vLLM's names of the attention layers of a stack: ``{prefix}.layers.{i}.{suffix}``."""
+    return (f"{prefix}.layers.{i}.{suffix}" for i in range(start, start + count))
+
+
+def uniform_gqa(
+    model: Model,
+    why: Why,
+    *,
+    prefix: str = "model",
+    suffix: str = "self_attn.attn",
+    windows: Sequence[int | None] | None = None,
+    head_size: int | None = None,
+    num_kv_heads: int | None = None,
+    **fields: Any,
+) -> list[Layer]:
+    """A stack of layers with the same heads: `num_attention_heads` and `num_key_value_heads` of the config.
+
+    ``windows`` gives each layer's own sliding window; a layer with none has the model-level one.
+    """
+    config = model.config
+    count = num_layers(config)
+    window = model_window(model)
+    windows = [w or window for w in windows or [None] * count]
+    heads = config.integer("num_attention_heads")
+    template = attention(
+        model,
+        "",
+        why,
+        num_heads=heads,
+        num_kv_heads=num_kv_heads or config.integer("num_key_value_heads", heads),
+        head_size=head_size or head_dim(config),
+        **fields,
+    )
+    names = decoder_names(prefix, count, suffix, model.start_layer)
+    return [template._replace(name=name, sliding_window=w) for name, w in zip(names, windows, strict=True)]
+
+
+def windows_by_layer_type(config: Config, count: int, *, key: str = "sliding_window") -> list[int | None]:
+    """Each layer's window from ``layer_types``: the window on ``sliding_attention``, else (or without the key) none."""
+    if config.get("layer_types") is None:
+        return [None] * count
+    types = config.texts("layer_types", length=count, allowed=("full_attention", "sliding_attention"))
+    return [config.integer(key) if t == "sliding_attention" else None for t in types]
+
+
+def mla(model: Model, names: Iterable[str], why: Why, **fields: Any) -> list[Layer]:
+    """Multi-head latent attention layers: one latent of kv_lora_rank + qk_rope_head_dim per token."""
+    config = model.config
+    template = MLALayer(
+        name="",
+        num_heads=model.heads_per_rank(config.integer("num_attention_heads")),
+        head_size=config.integer("kv_lora_rank") + config.integer("qk_rope_head_dim"),
+        why=why,
+        **fields,
+    )
+    return [template._replace(name=name) for name in names]

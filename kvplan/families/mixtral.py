@@ -1,0 +1,13 @@
+"""Mixtral: grouped-query attention in every layer (vLLM: model_executor/models/mixtral.py)."""
+
+from __future__ import annotations
+
+from kvplan.families.common import uniform_gqa
+from kvplan.layers import Layer
+from kvplan.model import Model
+
+ARCHITECTURES = ("MixtralForCausalLM",)
+
+
+def layers(model: Model) -> list[Layer]:
+    return uniform_gqa(model, ("num_key_value_heads, head_dim", "model_executor/models/mixtral.py, MixtralAttention"))

@@ -1,0 +1,54 @@
+"""Shapes and dtypes of recurrent states per rank (vllm/model_executor/layers/mamba/mamba_utils.py).
+
+Each function returns (shapes, dtypes) in vLLM's axis order. A convolution state has one more column per drafted token,
+so a drafter widens it.
+"""
+
+from __future__ import annotations
+
+from kvplan.errors import Refused
+from kvplan.model import Model
+
+Shapes = tuple[tuple[int, ...], ...]
+Dtypes = tuple[str, ...]
+
+
+def divide(model: Model, value: int, what: str) -> int:
+    """``value`` per tensor-parallel rank; refused where it does not divide."""
+    tp = model.tensor_parallel_size
+    if value % tp:
+        raise Refused(
+            f"{model.root.where}: {what} ({value}) cannot be split over --tensor-parallel-size {tp}; "
+            "choose a size that divides it."
+        )
+    return value // tp
+
+
+def oriented(model: Model, dim: int, state_len: int) -> tuple[int, int]:
+    """A convolution state's shape: (length, channels), or the reverse under VLLM_SSM_CONV_STATE_LAYOUT=DS."""
+    if model.engine.args.env.get("VLLM_SSM_CONV_STATE_LAYOUT") == "DS":
+        return (dim, state_len)
+    return (state_len, dim)
+
+
+def cache_dtype(model: Model, option: str) -> str:
+    """A mamba cache dtype option as an element type: ``auto`` is the model dtype."""
+    return model.dtype if option == "auto" else option
+
+
+def conv_and_ssm_dtypes(model: Model) -> Dtypes:
+    """--mamba-cache-dtype for the convolution; --mamba-ssm-cache-dtype, or the same, for the recurrent state."""
+    conv = cache_dtype(model, model.engine.mamba_cache_dtype)
+    ssm = model.engine.mamba_ssm_cache_dtype
+    return (conv, conv if ssm == "auto" else ssm)
+
+
+def gated_delta_net(
+    model: Model, *, num_k_heads: int, num_v_heads: int, head_k_dim: int, head_v_dim: int, conv_kernel: int
+) -> tuple[Shapes, Dtypes]:
+    """Gated delta net: a convolution over q, k and v, and one head_v x head_k matrix per value head."""
+    conv_dim = 2 * num_k_heads * head_k_dim + num_v_heads * head_v_dim
+    length = conv_kernel - 1 + model.engine.num_speculative_tokens
+    conv = oriented(model, divide(model, conv_dim, "the convolution's channels"), length)
+    recurrent = (divide(model, num_v_heads, "linear_num_value_heads"), head_v_dim, head_k_dim)
+    return (conv, recurrent), conv_and_ssm_dtypes(model)

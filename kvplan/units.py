@@ -1,0 +1,58 @@
+"""Sizes as people write them, read as vLLM reads them, and printed as vLLM prints them."""
+
+from __future__ import annotations
+
+from kvplan.errors import KvplanError
+
+GIB = 2**30
+_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_LONG = {
+    **{f"{letter}iB": size for letter, size in _BINARY.items()},
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "B": 1,
+}
+
+
+def human_readable_int(text: str, flag: str) -> int:
+    """``16k`` is 16,000, ``16K`` 16,384, ``25.6k`` 25,600 (vllm/utils/argparse_utils.py, human_readable_int).
+
+    Raises KvplanError naming ``flag`` for anything else, among it a decimal with a binary suffix.
+    """
+    value = text.strip()
+    number, suffix = value[:-1], value[-1:]
+    if suffix in _DECIMAL and _is_number(number):
+        return int(float(number) * _DECIMAL[suffix])
+    if suffix in _BINARY and _is_number(number):
+        if not number.isdecimal():
+            raise KvplanError(
+                f"{flag} {text}: no decimals before the binary suffix {suffix}; write {number}{suffix.lower()}."
+            )
+        return int(number) * _BINARY[suffix]
+    try:
+        return int(value)
+    except ValueError:
+        raise KvplanError(f"{flag} {text!r} is not a number; write for instance 8192, 16K (16,384) or 16k.") from None
+
+
+def human_readable_bytes(text: str, flag: str) -> int:
+    """A number of bytes: vLLM's own forms, and ``207GiB`` or ``80GB`` besides, decimals allowed there."""
+    value = text.strip().replace(" ", "")
+    for suffix, size in _LONG.items():
+        number = value[: -len(suffix)]
+        if value.endswith(suffix) and _is_number(number):
+            return int(number) * size if number.isdecimal() else int(float(number) * size)
+    return human_readable_int(value, flag)
+
+
+def _is_number(text: str) -> bool:
+    head, _, tail = text.partition(".")
+    return head.isdecimal() and head.isascii() and ("." not in text or (tail.isdecimal() and tail.isascii()))
+
+
+def format_gib(size: int) -> str:
+    """Bytes in GiB as vLLM's log has them: rounded to two decimals, trailing zeros dropped."""
+    return f"{round(size / GIB, 2)}"
