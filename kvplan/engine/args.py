@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kvplan.hf.config import Config
+
 
 class EngineArgs(NamedTuple):
     """Flags under vLLM's names (vllm/engine/arg_utils.py). Values have the types vLLM's own parser gives them."""
@@ -50,6 +52,46 @@ class EngineArgs(NamedTuple):
     """VLLM_* environment variables of the deployment."""
 
 
+class ModelFacts(NamedTuple):
+    """What was read of one model: its config.json and what lies beside it."""
+
+    name: str
+    """The id or path as the user gave it: vLLM's detection of the drafting method reads it."""
+    root: Config
+    """The whole config.json, with the defaults of its Hugging Face config class."""
+    text_defaults: Mapping[str, Any] = {}
+    """Defaults of the nested text model's config class."""
+    hf_quant_config: Mapping[str, Any] | None = None
+    """hf_quant_config.json: where ModelOpt before 0.31 wrote its scheme."""
+    weight_dtype: str | None = None
+    """The dtype that all tensors of the checkpoint can be cast to, where its headers were read."""
+
+
+class ResolvedModel(NamedTuple):
+    """One model after vLLM has applied its overrides (vllm/config/model.py, ModelConfig)."""
+
+    name: str
+    architecture: str
+    """vLLM's model class; for a wrapped model `TransformersForCausalLM` and the like."""
+    root: Config
+    """`hf_config` as the model class sees it."""
+    text: Config
+    """`hf_text_config`; the same object for a text-only model."""
+    dtype: str
+    quantization: str | None
+    max_model_len: int
+    flags: str = ""
+    """Interfaces of the model class: the letters of `kvplan.engine.registry`."""
+
+    @property
+    def is_multimodal(self) -> bool:
+        return "m" in self.flags
+
+    @property
+    def uses_transformers_backend(self) -> bool:
+        return self.architecture.startswith("Transformers")
+
+
 class Speculative(NamedTuple):
     """The resolved speculative configuration (vllm/config/speculative.py)."""
 
@@ -64,6 +106,19 @@ class Speculative(NamedTuple):
     parallel_drafting: bool = False
     num_prefill_lookahead_tokens: int = 0
     use_eagle_block_drop: bool = False
+    num_lookahead_tokens: int = 0
+    """KV slots that the drafter writes past the target's query range."""
+    use_multi_module_mtp: bool = False
+    """Several MTP modules in a chain: their window layers retain further tokens."""
+    use_non_causal: bool = False
+    """Some of the drafter's layers attend bidirectionally."""
+    draft: ResolvedModel | None = None
+    """The drafter after vLLM's rewrite of its config; None where the method has no model of its own."""
+
+    @property
+    def use_eagle(self) -> bool:
+        """Whether it drafts from the target's hidden states."""
+        return self.method in ("eagle", "eagle3", "mtp", "dflash", "dspark")
 
 
 class EngineConfig(NamedTuple):
@@ -107,7 +162,14 @@ class EngineConfig(NamedTuple):
     backend_per_kind: Mapping[str, str]
     use_non_causal: bool
     use_kv_connector: bool
+    target: ResolvedModel
     speculative: Speculative | None = None
+    enable_chunked_prefill: bool = True
+    is_mm_prefix_lm: bool = False
+    """Images attend bidirectionally, and the deployment takes images."""
+    flash_attn_version: int | None = None
+    """Forced by `--attention-config` or by the model's own defaults."""
+    max_num_active_seqs: int | None = None
     notes: tuple[str, ...] = ()
     """What the user should know of how an option came about (`max_model_len was cut to the drafter's`, ...)."""
 
