@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.engine.args import EngineConfig
 from kvplan.spec import AttentionSpec, CacheLayer, MultipleOf, Spec, StateSpec
 
+CATEGORIES = (
+    "target_kv",
+    "drafter_kv",
+    "target_window",
+    "drafter_window",
+    "state",
+    "speculative_state",
+    "growing_padding",
+    "bounded_padding",
+    "page_rounding",
+    "tail_rounding",
+)
+"""The keys of `RequestCost.at_max_model_len`: every byte of a request is in exactly one."""
+
 
 class Padding(NamedTuple):
-    """Bytes that hold nothing (planner.md section 7)."""
+    """Bytes that hold nothing."""
 
     growing_bytes_per_token: int | float
     growing_fraction: float
@@ -23,6 +37,7 @@ class RequestCost(NamedTuple):
     fixed_bytes: int | float
     bytes_per_token: int | float
     at_max_model_len: dict[str, int]
+    """Bytes by category of CATEGORIES; a category without bytes may be missing."""
 
 
 class Group(NamedTuple):
@@ -114,11 +129,33 @@ class Result(NamedTuple):
     available_memory_bytes: tuple[int, ...] | None
     """KV budget per pipeline stage and rank; None: no budget was given."""
     assumed: tuple[str, ...] = ()
-    """What kvplan assumed because nothing was given (the GPU, a draft length)."""
+    """What kvplan assumed because nothing was given (the GPU, a draft length), each a few words without a full stop
+    that fit into a list in the first sentence: ``GPU B200 (no --gpu given)``."""
     notes: tuple[str, ...] = ()
+
+    def options(self) -> dict[str, Any]:
+        """Every resolved engine option under vLLM's name: lengths in tokens, budgets in bytes."""
+        config = self.config
+        out = {_OPTION_NAMES.get(f, f): v for f, v in config._asdict().items() if f not in _NOT_OPTIONS}
+        out |= {name: getattr(config.args, name) for name in _GIVEN_OPTIONS}
+        out |= {"gpu": getattr(config.gpu, "name", None), "block_size": self.block_size}
+        out["mamba_block_size"] = self.mamba_block_size
+        return out
+
+
+_OPTION_NAMES = {"cache_dtype": "kv_cache_dtype"}
+_NOT_OPTIONS = frozenset({"args", "gpu", "speculative", "notes", "user_specified_block_size", "is_hybrid", "use_mla"})
+# Options that vLLM leaves as given.
+_GIVEN_OPTIONS = (
+    "kv_cache_memory_bytes",
+    "gpu_memory_utilization",
+    "num_gpu_blocks_override",
+    "min_kv_cache_group_layers",
+)
 
 
 __all__ = [
+    "CATEGORIES",
     "AttentionSpec",
     "DrafterInfo",
     "Group",
