@@ -28,6 +28,12 @@ class Model(NamedTuple):
     """KV cache dtype of this model's layers: ``auto`` or a quantised format."""
     tensor_parallel_size: int
     attention_backend: str | None = None
+    use_non_causal: bool = False
+    """Whether its layers must run on backends with non-causal attention (some drafters)."""
+    is_mm_prefix_lm: bool = False
+    """Image tokens attend both ways: `ModelConfig.is_mm_prefix_lm` of the config that is current while it is built."""
+    use_per_head_quant_scales: bool = False
+    """The checkpoint's KV scheme has a scale per head."""
     start_layer: int = 0
     """Index of a drafter's first layer: the target's number of layers; 0 for a target."""
     target: Model | None = None
