@@ -11,8 +11,8 @@ _SM90_FP8_PAGE_SIZE = 64
 
 class FlashAttn(Backend):
     key = name = "FLASH_ATTN"
-    kv_cache_dtypes = FP8_CACHE
-    attention_types = ALL_ATTENTION_TYPES
+    kv_cache_dtypes: tuple[str, ...] = FP8_CACHE
+    attention_types: tuple[str, ...] = ALL_ATTENTION_TYPES
     sliding_window = True
     rswa = True
     non_causal = True

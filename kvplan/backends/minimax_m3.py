@@ -1,0 +1,68 @@
+"""MiniMax-M3: block-sparse grouped-query attention and its indexer (vllm/models/minimax_m3/)."""
+
+from __future__ import annotations
+
+from kvplan.backends.base import Backend, BackendEnv, KernelSizes
+from kvplan.backends.flashinfer import customize_nvfp4
+from kvplan.errors import Refused
+from kvplan.spec import AttentionSpec, Spec
+
+_CACHE_DTYPES = ("bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2")
+
+
+class MiniMaxM3Sparse(Backend):
+    """One sparse block per page: 128 tokens."""
+
+    key = name = "MINIMAX_M3_SPARSE"
+    kv_cache_dtypes: tuple[str, ...] = _CACHE_DTYPES
+    head_sizes = (128,)
+    sparse = True
+
+    def kernel_block_sizes(self, env: BackendEnv, spec: Spec | None = None) -> KernelSizes:
+        return (128,)
+
+
+class MiniMaxM3SparseNvfp4(MiniMaxM3Sparse):
+    """An NVFP4 cache, on datacenter Blackwell."""
+
+    key = "MINIMAX_M3_SPARSE_NVFP4"
+    kv_cache_dtypes = ("nvfp4",)
+
+    def customize(self, env: BackendEnv, spec: AttentionSpec) -> AttentionSpec:
+        return customize_nvfp4(spec)
+
+    def layouts(self, env: BackendEnv) -> tuple[str, ...] | None:
+        return ("LBHNC",)
+
+
+class CutlassMSA(MiniMaxM3Sparse):
+    """An alias that selects the decode kernel."""
+
+    key = name = "CUTLASS_MSA"
+
+
+class TritonMSA(MiniMaxM3Sparse):
+    """An alias that selects the decode kernel."""
+
+    key = name = "TRITON_MSA"
+
+
+class MiniMaxM3Indexer(MiniMaxM3Sparse):
+    """The indexer's keys (vllm/models/minimax_m3/common/indexer.py)."""
+
+    key = name = "MINIMAX_M3_SPARSE_INDEXER"
+
+
+def attention_backend(env: BackendEnv, topk_blocks: int, cache_dtype: str) -> str:
+    """Key of the backend of a sparse layer (`select_main_backend_and_impl_cls`).
+
+    ``topk_blocks``: the config's sparse_topk_blocks.
+    """
+    if not cache_dtype.startswith("nvfp4"):
+        return "MINIMAX_M3_SPARSE"
+    if cache_dtype != "nvfp4" or env.gpu.capability[0] != 10 or topk_blocks not in (4, 8, 16, 32):
+        raise Refused(
+            f"--kv-cache-dtype {cache_dtype}: MiniMax-M3's sparse layers read plain nvfp4 on compute capability 10.x, "
+            f"with 4, 8, 16 or 32 top blocks (here {topk_blocks}); choose another KV cache dtype."
+        )
+    return "MINIMAX_M3_SPARSE_NVFP4"
