@@ -1,0 +1,51 @@
+"""A config while its class's own computations are applied to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.hf.config import MAXIMUM_LAYERS, Config
+
+
+class Draft(Config):
+    """A config whose values may still be replaced. The rules of a config class read it checked and write it."""
+
+    __slots__ = ("data",)
+
+    data: dict[str, Any]
+
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        where: str,
+        defaults: Mapping[str, Any],
+        aliases: Mapping[str, str],
+    ) -> None:
+        super().__init__({}, where, defaults, aliases)
+        self.data = named_once(data, aliases)
+
+    def put(self, key: str, value: Any) -> None:
+        self.data[self.aliases.get(key, key)] = value
+
+    def drop(self, key: str) -> Any:
+        """The file's value of a key that the class takes and does not keep; None where the file has none."""
+        return self.data.pop(key, None)
+
+    def lacks(self, key: str) -> bool:
+        """Whether the key has no value or a null one."""
+        return self.get(key) is None
+
+    def layers(self) -> int:
+        """num_hidden_layers, bounded: lists of that length are derived from it."""
+        return self.integer("num_hidden_layers", maximum=MAXIMUM_LAYERS)
+
+    def frozen(self, sections: Mapping[str, Config] | None = None) -> Config:
+        return Config(self.data, self.where, self.defaults, self.aliases, sections)
+
+
+def named_once(data: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """The values under the class's own names. Where the file has both names, the alias wins, as in the class."""
+    out = {key: value for key, value in data.items() if key not in aliases}
+    out.update({aliases[key]: value for key, value in data.items() if key in aliases})
+    return out

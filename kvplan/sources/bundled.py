@@ -1,0 +1,68 @@
+"""The configs that kvplan ships: small JSON files with the published numbers that the KV cache depends on.
+
+The file of owner/name is model_configs/owner__name.json. Its key ``kvplan`` says where the numbers come from and what
+else is known of the checkpoint (``tensor_bytes``, further ``files``); the rest is the config, under its own names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from kvplan.errors import KvplanError
+from kvplan.sources.jsonfile import read_object
+from kvplan.sources.source import BUNDLED, Source
+
+
+@cache
+def folder() -> str:
+    """The directory of the bundled files: inside the package when installed, beside it in a checkout."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    inside = os.path.join(package, "model_configs")
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "model_configs")
+
+
+@cache
+def ids() -> tuple[str, ...]:
+    """Every bundled id, sorted without regard to case."""
+    try:
+        names = os.listdir(folder())
+    except OSError:
+        return ()
+    return tuple(sorted((n[:-5].replace("__", "/", 1) for n in names if n.endswith(".json")), key=str.lower))
+
+
+def find(name: str) -> Source | None:
+    """The bundled config of an id, without regard to case, or of a unique last part of one; None where there is none.
+
+    KvplanError where several ids end in the name.
+    """
+    path = _path(name)
+    if not os.path.isfile(path):
+        id = _match(name)
+        if id is None:
+            return None
+        name, path = id, _path(id)
+    return _load(name, path)
+
+
+def _path(id: str) -> str:
+    return os.path.join(folder(), id.replace("/", "__") + ".json")
+
+
+def _match(name: str) -> str | None:
+    wanted = name.lower()
+    whole = [id for id in ids() if id.lower() == wanted]
+    found = whole or [id for id in ids() if id.rpartition("/")[2].lower() == wanted]
+    if len(found) > 1:
+        raise KvplanError(f"{name}: names several bundled models ({', '.join(found)}); give the whole id.")
+    return found[0] if found else None
+
+
+def _load(id: str, path: str) -> Source:
+    config = read_object(path, f"{id} (bundled)")
+    facts: Mapping[str, Any] = config.pop("kvplan", {})
+    files: Mapping[str, Any] = facts.get("files", {})
+    return Source(id, BUNDLED, config, f"{id} (bundled)", read_file=files.get, facts=facts)

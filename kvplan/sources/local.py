@@ -1,0 +1,80 @@
+"""A model on disk: a directory with a config.json, or the file itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kvplan.errors import KvplanError
+from kvplan.sources.jsonfile import check_is_config, read_object
+from kvplan.sources.source import PATH, Source
+
+CONFIG = "config.json"
+
+
+def is_path(name: str) -> bool:
+    """Whether the name can only mean a path: it starts like one, or ends like a file that a model is kept in."""
+    return name.startswith((".", "/", "~", "\\")) or name.endswith((".json", ".gguf")) or name[1:3] in (":\\", ":/")
+
+
+def find(name: str) -> Source | None:
+    """The model at the path ``name``; None where there is nothing. KvplanError where something else is there."""
+    path = os.path.expanduser(name)
+    if os.path.isdir(path):
+        return _folder(name, path)
+    if os.path.exists(path):
+        config = read_object(path, name)
+        check_is_config(config, name)
+        folder = os.path.dirname(path) or "."
+        # Sibling files belong to a model only when the config carries its published name.
+        reader = files_in(folder) if os.path.basename(path) == CONFIG else None
+        return Source(name, PATH, config, name, folder=folder if reader else None, read_file=reader)
+    return None
+
+
+def _folder(name: str, path: str) -> Source:
+    file = os.path.join(path, CONFIG)
+    where = os.path.join(name, CONFIG)
+    if not os.path.isfile(file):
+        raise KvplanError(_without_config(name, path))
+    config = read_object(file, where)
+    check_is_config(config, where)
+    return Source(name, PATH, config, where, folder=path, read_file=files_in(path), notes=_mistral_note(name, path))
+
+
+def files_in(folder: str) -> Callable[[str], Mapping[str, Any] | None]:
+    """A reader of the further JSON files of a directory."""
+
+    def read(name: str) -> Mapping[str, Any] | None:
+        path = os.path.join(folder, name)
+        return read_object(path) if os.path.isfile(path) else None
+
+    return read
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def _without_config(name: str, path: str) -> str:
+    names = _names(path)
+    if "params.json" in names:
+        return f"{name}: holds a params.json in Mistral format, which kvplan does not read; add the config.json."
+    if "adapter_config.json" in names:
+        return f"{name}: holds a PEFT adapter, not a model; give the base model's directory or id."
+    if any(n.endswith(".gguf") for n in names):
+        return f"{name}: holds a GGUF checkpoint, which kvplan does not read; add the model's config.json."
+    return f"{name}: a directory without a config.json; give the directory that holds one, or the file itself."
+
+
+def _mistral_note(name: str, path: str) -> tuple[str, ...]:
+    """vLLM prefers params.json where consolidated weights lie beside it (transformers_utils/repo_utils.py)."""
+    names = _names(path)
+    consolidated = any(n.startswith("consolidated") and n.endswith(".safetensors") for n in names)
+    if "params.json" in names and consolidated:
+        return (f"{name}: vLLM reads params.json here unless --config-format hf is given; planned from config.json.",)
+    return ()
