@@ -88,9 +88,10 @@ def cost(uniform: Plan, packed: Plan, check: str) -> Reason:
     if uniform.error or packed.error:
         return Reason(COST, False, uniform.error or packed.error or "")
     ours, theirs = len(packed.groups), len(uniform.groups)
-    need = f"one request of the greatest length takes {request_bytes(packed):,} bytes packed, {request_bytes(uniform):,} not"
+    bytes_packed, bytes_not = request_bytes(packed), request_bytes(uniform)
+    need = f"one request of the greatest length takes {bytes_packed:,} bytes packed, {bytes_not:,} not"
     if check == WORST_CASE:
-        return Reason(COST, request_bytes(packed) < request_bytes(uniform), need)
+        return Reason(COST, bytes_packed < bytes_not, need)
     padded = padded_full_attention(uniform)
     groups = f"{ours} groups packed against {theirs}"
     if padded:
@@ -99,7 +100,7 @@ def cost(uniform: Plan, packed: Plan, check: str) -> Reason:
         why = f"fewer groups: {groups}"
     else:
         why = f"{groups}, and no full attention padding to remove"
-    disagrees = (bool(padded) or ours < theirs) != (request_bytes(packed) < request_bytes(uniform))
+    disagrees = (bool(padded) or ours < theirs) != (bytes_packed < bytes_not)
     return Reason(COST, bool(padded) or ours < theirs, f"{why}; but {need}" if disagrees else why)
 
 

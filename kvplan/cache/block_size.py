@@ -7,30 +7,14 @@ holds one state; with mixed KV dtypes, a block whose quantised page holds a page
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from math import lcm
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from kvplan.backends.base import Backend, BackendEnv, smallest
+from kvplan.backends.selector import preferred_block_size
 from kvplan.cache.blocks import BlockSizes
 from kvplan.errors import Refused
-from kvplan.spec import AttentionSpec, MultipleOf, Spec, cdiv
-
-DEFAULT_BLOCK_SIZE = 16
-
-
-class Backend(Protocol):
-    """What the block size needs to know of an attention backend."""
-
-    @property
-    def name(self) -> str: ...
-
-    def kernel_block_sizes(self, spec: Spec | None = None) -> tuple[int | MultipleOf, ...]: ...
-
-    def supports_block_size(self, block_size: int) -> bool: ...
-
-    def preferred_block_size(self, default: int) -> int: ...
-
-    def customize(self, spec: AttentionSpec) -> AttentionSpec: ...
+from kvplan.spec import cdiv
 
 
 class Alignment(NamedTuple):
@@ -54,36 +38,20 @@ class MixedDtypes(NamedTuple):
     skipped_bytes_per_token: int
 
 
-def smallest(sizes: Sequence[int | MultipleOf]) -> int:
-    """The smallest kernel block of a declaration, in tokens."""
-    return min(size.base if isinstance(size, MultipleOf) else size for size in sizes)
+def _smallest_kernel(backend: Backend, env: BackendEnv) -> int:
+    """The smallest kernel block that the backend declares before specs exist, in tokens."""
+    return min(map(smallest, backend.kernel_block_sizes(env)))
 
 
-def preferred(backends: Sequence[Backend]) -> int:
-    """The smallest block size that every backend accepts (`_preferred_block_size_for_backends`)."""
-    if len(backends) == 1:
-        return backends[0].preferred_block_size(DEFAULT_BLOCK_SIZE)
-    if all(b.supports_block_size(DEFAULT_BLOCK_SIZE) for b in backends):
-        return DEFAULT_BLOCK_SIZE
-    bases = [[s.base if isinstance(s, MultipleOf) else s for s in b.kernel_block_sizes()] or [1] for b in backends]
-    for candidate in sorted({lcm(*sizes) for sizes in product(*bases)}):
-        if all(b.supports_block_size(candidate) for b in backends):
-            return candidate
-    raise Refused(
-        f"the attention backends {', '.join(b.name for b in backends)} share no KV cache block size; "
-        "choose another --attention-backend."
-    )
-
-
-def align_hybrid(sizes: BlockSizes, backends: Sequence[Backend], model: Alignment) -> BlockSizes:
+def align_hybrid(sizes: BlockSizes, backends: Sequence[Backend], env: BackendEnv, model: Alignment) -> BlockSizes:
     """Grow the attention block until its page holds one state, and pad the state to exactly that page.
 
     (`_align_hybrid_block_size`.) The padding is None where the page already equals the state.
     """
     if model.state_bytes == 0:
         return sizes
-    step = max(smallest(backends[0].kernel_block_sizes()), sizes.block_size)
-    common = lcm(*(smallest(b.kernel_block_sizes()) for b in backends if b.kernel_block_sizes()))
+    step = max(_smallest_kernel(backends[0], env), sizes.block_size)
+    common = lcm(*(_smallest_kernel(b, env) for b in backends if b.kernel_block_sizes(env)))
     if model.use_mla:
         step = max(step, 128)
     if model.align_mode:
@@ -98,7 +66,7 @@ def align_hybrid(sizes: BlockSizes, backends: Sequence[Backend], model: Alignmen
     )
 
 
-def align_mixed_dtypes(sizes: BlockSizes, backend: Backend, pages: MixedDtypes) -> BlockSizes:
+def align_mixed_dtypes(sizes: BlockSizes, backend: Backend, env: BackendEnv, pages: MixedDtypes) -> BlockSizes:
     """Grow the block until a quantised page holds an unquantised one (`_align_heterogeneous_kv_block_size`)."""
     primary, skipped = pages
     if skipped == primary:
@@ -108,7 +76,7 @@ def align_mixed_dtypes(sizes: BlockSizes, backend: Backend, pages: MixedDtypes) 
             f"a layer skipped by --kv-cache-dtype-skip-layers takes {skipped} bytes a token, less than the "
             f"{primary} bytes of a quantised one; remove the flag or choose a narrower --kv-cache-dtype."
         )
-    kernel = smallest(backend.kernel_block_sizes())
+    kernel = _smallest_kernel(backend, env)
     step = max(kernel, sizes.block_size)
     required = max(skipped * kernel, sizes.mamba_page_size_padded or 0)
     block = max(sizes.block_size, step * cdiv(required, step * primary))
@@ -120,11 +88,11 @@ def align_mixed_dtypes(sizes: BlockSizes, backend: Backend, pages: MixedDtypes) 
     )
 
 
-def check_accepted(before: int, after: BlockSizes, backends: Sequence[Backend]) -> None:
+def check_accepted(before: int, after: BlockSizes, backends: Sequence[Backend], env: BackendEnv) -> None:
     """Refuse an aligned block size that a sibling backend rejects (`_check_aligned_block_size`)."""
     if after.block_size == before:
         return
-    rejecting = [b.name for b in backends if not b.supports_block_size(after.block_size)]
+    rejecting = [b.name for b in backends if not b.supports_block_size(env, after.block_size)]
     if rejecting:
         raise Refused(
             f"the block size that the layers need ({after.block_size} tokens) is not taken by "
@@ -135,6 +103,7 @@ def check_accepted(before: int, after: BlockSizes, backends: Sequence[Backend]) 
 def resolve(
     start: BlockSizes,
     backends: Sequence[Backend],
+    env: BackendEnv,
     *,
     user_specified: bool,
     hybrid: Alignment | None,
@@ -146,11 +115,11 @@ def resolve(
     """
     if not backends:
         return start
-    sizes = start if user_specified else start._replace(block_size=preferred(backends))
+    sizes = start if user_specified else start._replace(block_size=preferred_block_size(backends, env))
     before = sizes.block_size
     if hybrid is not None:
-        sizes = align_hybrid(sizes, backends, hybrid)
+        sizes = align_hybrid(sizes, backends, env, hybrid)
     if mixed is not None:
-        sizes = align_mixed_dtypes(sizes, backends[0], mixed)
-    check_accepted(before, sizes, backends)
+        sizes = align_mixed_dtypes(sizes, backends[0], env, mixed)
+    check_accepted(before, sizes, backends, env)
     return sizes

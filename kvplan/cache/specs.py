@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvplan.cache.block_size import Backend
+from kvplan.backends.base import Backend, BackendEnv
 from kvplan.cache.blocks import BlockSizes
 from kvplan.layers import AttentionLayer, MLALayer, StateLayer
 from kvplan.spec import (
@@ -33,7 +33,9 @@ class KVDtype(NamedTuple):
     quant_mode: str
 
 
-def attention_spec(layer: AttentionLayer, backend: Backend, dtype: KVDtype, sizes: BlockSizes) -> AttentionSpec | None:
+def attention_spec(
+    layer: AttentionLayer, backend: Backend, env: BackendEnv, dtype: KVDtype, sizes: BlockSizes
+) -> AttentionSpec | None:
     """The spec of an `Attention` layer; None where it caches nothing (encoder attention, another layer's cache)."""
     if layer.attn_type in ("encoder", "encoder_only") or layer.kv_sharing_target is not None:
         return None
@@ -55,21 +57,23 @@ def attention_spec(layer: AttentionLayer, backend: Backend, dtype: KVDtype, size
             kind=CHUNKED_LOCAL, head_size_v=layer.head_size, attention_chunk_size=layer.attention_chunk_size
         )
     if layer.sliding_window is not None and layer.kind is None:
-        return _window_spec(spec, layer.sliding_window, backend, sizes)
+        return _window_spec(spec, layer.sliding_window, backend, env, sizes)
     return spec
 
 
-def _window_spec(spec: AttentionSpec, window: int, backend: Backend, sizes: BlockSizes) -> AttentionSpec:
+def _window_spec(
+    spec: AttentionSpec, window: int, backend: Backend, env: BackendEnv, sizes: BlockSizes
+) -> AttentionSpec:
     """A sliding layer chooses its own block: the largest kernel block whose page fits the primary page."""
     one = backend.customize(
-        spec._replace(kind=SLIDING_WINDOW, sliding_window=window, block_size=1, page_size_padded=None)
+        env, spec._replace(kind=SLIDING_WINDOW, sliding_window=window, block_size=1, page_size_padded=None)
     )
     per_token = one.unpadded_page_size_bytes
     budget = sizes.skip_page_size_padded or per_token * sizes.block_size
     return spec._replace(
         kind=SLIDING_WINDOW,
         sliding_window=window,
-        block_size=largest_kernel_block(backend.kernel_block_sizes(one), per_token, budget, sizes.block_size),
+        block_size=largest_kernel_block(backend.kernel_block_sizes(env, one), per_token, budget, sizes.block_size),
         page_size_padded=sizes.skip_page_size_padded,
     )
 
@@ -142,24 +146,6 @@ def state_spec(
     )
 
 
-def with_stride_alignment(spec: AttentionSpec, backend: Backend) -> AttentionSpec:
-    """The spec as the backend's kernels want it (vllm/v1/worker/utils.py, customize_attention_spec).
-
-    A backend that takes only fixed kernel blocks asks for a block stride of whole kernel blocks.
-    """
-    spec = backend.customize(spec)
-    sizes = backend.kernel_block_sizes(spec)
-    fixed = [size for size in sizes if isinstance(size, int)]
-    if spec.block_stride_alignment is None and sizes and len(fixed) == len(sizes):
-        return spec._replace(block_stride_alignment=MultipleOf(max(fixed)))
-    return spec
-
-
-__all__ = [
-    "KVDtype",
-    "attention_spec",
-    "largest_kernel_block",
-    "mla_spec",
-    "state_spec",
-    "with_stride_alignment",
-]
+def state_bytes(layer: StateLayer) -> int:
+    """Bytes of the layer's state on one rank, unpadded."""
+    return StateSpec(layer.shapes, layer.dtypes, 0).unpadded_page_size_bytes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvplan.errors import Refused
 
 
@@ -35,7 +37,7 @@ def layer_index(name: str) -> int | None:
     return next((int(part) for part in name.split(".") if part.isdecimal()), None)
 
 
-def stage_of(index: int, counts: list[int]) -> int:
+def stage_of(index: int, counts: Sequence[int]) -> int:
     """The stage that runs layer ``index``."""
     for stage, count in enumerate(counts):
         if index < count:

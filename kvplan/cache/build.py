@@ -1,0 +1,286 @@
+"""From the declared layers of target and drafter to cache layers: backends, stages, block sizes, specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import lcm
+from typing import NamedTuple
+
+from kvplan import layout
+from kvplan.backends.base import Backend, BackendEnv, Query, Rejection, kv_quant_mode
+from kvplan.backends.registry import backend, wrapped
+from kvplan.backends.selector import Selection, customize_attention_spec, select
+from kvplan.cache import block_size, specs, stages
+from kvplan.cache.block_size import Alignment, MixedDtypes
+from kvplan.cache.blocks import BlockSizes
+from kvplan.dtypes import cache_element
+from kvplan.engine.args import EngineConfig
+from kvplan.layers import AttentionLayer, CustomLayer, Layer, MLALayer, StateLayer
+from kvplan.model import TARGET, Model
+from kvplan.spec import FULL_ATTENTION, MLA, AttentionSpec, CacheLayer, MultipleOf, Spec
+
+
+class Side(NamedTuple):
+    """One model with its declared layers and the environment in which they select a backend."""
+
+    model: Model
+    layers: Sequence[Layer]
+    env: BackendEnv
+
+
+class Placed(NamedTuple):
+    """A declared layer with its backend and its pipeline stage."""
+
+    model: Model
+    layer: Layer
+    backend: Backend
+    stage: int
+    passed_over: tuple[tuple[str, tuple[Rejection, ...]], ...] = ()
+    """Better-ranked backends, and what each cannot do."""
+
+
+class Stage(NamedTuple):
+    """What one pipeline stage resolved: its worker's layers in the engine's order."""
+
+    placed: tuple[Placed, ...]
+    """Also the layers that have no cache of their own."""
+    layers: tuple[CacheLayer, ...]
+    sizes: BlockSizes
+    layouts: tuple[str, ...]
+    """KV cache layouts that all its backends support, most preferred first."""
+
+
+def query(model: Model, layer: AttentionLayer | MLALayer, cache_dtype: str) -> Query:
+    """The layer's question to the backend selector (vllm/v1/attention/selector.py, get_attn_backend)."""
+    engine = model.engine
+    base = Query(
+        head_size=layer.head_size,
+        dtype=model.dtype,
+        kv_cache_dtype=cache_dtype,
+        block_size=engine.block_size if engine.user_specified_block_size else None,
+        use_non_causal=model.use_non_causal,
+        use_batch_invariant=engine.args.env.get("VLLM_BATCH_INVARIANT") == "1",
+        use_kv_connector=engine.use_kv_connector,
+        use_pcp=engine.prefill_context_parallel_size > 1,
+        use_dcp=engine.decode_context_parallel_size > 1,
+    )
+    if isinstance(layer, MLALayer):
+        return base._replace(
+            use_mla=True,
+            use_sparse=layer.use_sparse,
+            num_heads=layer.num_heads,
+            has_sliding_window=layer.sliding_window is not None,
+        )
+    if layer.attn_type == "encoder_decoder":
+        return base._replace(attn_type=layer.attn_type)
+    if layer.attention_chunk_size is not None:
+        return base
+    return base._replace(
+        has_sink=layer.has_sink,
+        use_mm_prefix=model.is_mm_prefix_lm,
+        use_per_head_quant_scales=model.use_per_head_quant_scales,
+        attn_type=layer.attn_type,
+        has_sliding_window=layer.sliding_window is not None,
+    )
+
+
+def layer_cache_dtype(model: Model, layer: AttentionLayer | MLALayer) -> str:
+    """The layer's KV cache dtype: the model's, or ``auto`` where --kv-cache-dtype-skip-layers names the layer."""
+    skipped = model.engine.kv_cache_dtype_skip_layers
+    if not skipped or isinstance(layer, MLALayer):
+        return model.cache_dtype
+    index = layer.layer_index if layer.layer_index is not None else stages.layer_index(layer.name)
+    if str(index) in skipped or (layer.sliding_window is not None and "sliding_window" in skipped):
+        return "auto"
+    return model.cache_dtype
+
+
+def kv_dtype(model: Model, cache_dtype: str) -> specs.KVDtype:
+    """A KV cache dtype with its element type and quantisation mode."""
+    return specs.KVDtype(cache_dtype, cache_element(cache_dtype, model.dtype), kv_quant_mode(cache_dtype))
+
+
+def choose_backend(side: Side, layer: Layer) -> Selection:
+    """The backend of one declared layer: what its class names itself, or what the selector picks."""
+    model, _, env = side
+    if isinstance(layer, (StateLayer, CustomLayer)):
+        return Selection(backend(layer.backend))
+    if layer.backend == DIFFKV and isinstance(layer, AttentionLayer):
+        return Selection(backend(_diffkv(model, layer, env)))
+    if layer.backend is not None:
+        return Selection(backend(layer.backend))
+    asked = query(model, layer, layer_cache_dtype(model, layer))
+    flag = "--attention-backend" if model.owner == TARGET else "--speculative-config.attention_backend"
+    chosen = select(asked, env, model.attention_backend, model.engine.backend_per_kind, flag)
+    wrapper = None
+    if isinstance(layer, AttentionLayer):
+        if layer.attention_chunk_size is not None:
+            wrapper = f"chunked_local_{layer.attention_chunk_size}"
+        elif layer.attn_type in ("encoder_decoder", "encoder_only"):
+            wrapper = {"encoder_decoder": "cross_attention", "encoder_only": "encoder_only"}[layer.attn_type]
+    return chosen if wrapper is None else chosen._replace(backend=wrapped(chosen.backend, wrapper))
+
+
+DIFFKV = "DIFFKV"
+"""A layer whose values have another head size: its class takes FlashAttention's variant or Triton's."""
+
+
+def _diffkv(model: Model, layer: AttentionLayer, env: BackendEnv) -> str:
+    if model.attention_backend is not None and model.attention_backend.endswith("_DIFFKV"):
+        return model.attention_backend
+    from kvplan.backends.flash_attn import runs_diffkv
+
+    size_v = layer.head_size_v or layer.head_size
+    runs = runs_diffkv(env, layer.head_size, size_v, layer.has_sink)
+    return "FLASH_ATTN_DIFFKV" if runs else "TRITON_ATTN_DIFFKV"
+
+
+def place(side: Side, counts: Sequence[int]) -> list[Placed]:
+    """Every declared layer with its backend and stage; a drafter runs on the last stage.
+
+    ``counts``: decoder layers per pipeline stage. Layers that look alike share one selection.
+    """
+    last = len(counts) - 1
+    known: dict[Layer, Selection] = {}
+    out = []
+    for layer in side.layers:
+        index = None if last == 0 or side.model.owner != TARGET else stages.layer_index(layer.name)
+        stage = last if index is None else stages.stage_of(index, counts)
+        key = layer._replace(name="")
+        chosen = known.get(key)
+        if chosen is None:
+            chosen = known[key] = choose_backend(side, layer)
+        out.append(Placed(side.model, layer, chosen.backend, stage, chosen.passed_over))
+    return out
+
+
+def make_spec(placed: Placed, env: BackendEnv, sizes: BlockSizes, grid: int | None) -> Spec | None:
+    """The spec of one placed layer, adjusted by its backend; None where it caches nothing."""
+    model, layer = placed.model, placed.layer
+    if isinstance(layer, StateLayer):
+        return specs.state_spec(
+            layer,
+            sizes,
+            mamba_cache_mode=model.engine.mamba_cache_mode,
+            num_speculative_tokens=model.engine.num_speculative_tokens,
+            checkpoint_grid=grid,
+        )
+    if isinstance(layer, CustomLayer):
+        spec = layer.make_spec(sizes)
+    else:
+        dtype = kv_dtype(model, layer_cache_dtype(model, layer))
+        if isinstance(layer, MLALayer):
+            spec = specs.mla_spec(layer, dtype, sizes)
+        else:
+            spec = specs.attention_spec(layer, placed.backend, env, dtype, sizes)
+    return customize_attention_spec(placed.backend, env, spec) if isinstance(spec, AttentionSpec) else spec
+
+
+def checkpoint_alignment(placed: Iterable[Placed]) -> int | None:
+    """Common alignment of prefill checkpoints, in tokens; None unless every state layer exports them.
+
+    (vllm/model_executor/layers/mamba/abstract.py, get_mamba_prefill_checkpoint_alignment.)
+    """
+    declared = [p.layer.shared_checkpoint_alignment for p in placed if isinstance(p.layer, StateLayer)]
+    return None if None in declared else lcm(*(d or 1 for d in declared))
+
+
+def cache_layers(placed: Sequence[Placed], env: BackendEnv, sizes: BlockSizes) -> tuple[CacheLayer, ...]:
+    """The layers of one stage that have a cache of their own. Layers that look alike share one spec."""
+    alignment = checkpoint_alignment(placed)
+    unit = placed[0].model.engine.args.additional_flags.get("prefix_match_unit") if placed else None
+    grid = sizes.mamba_block_size
+    if alignment is not None and unit is not None:
+        grid = lcm(unit, alignment)
+    known: dict[tuple[str, Layer, str], tuple[Spec | None, tuple[int | MultipleOf, ...]]] = {}
+    out = []
+    for item in placed:
+        key = (item.model.owner, _shape(item), item.backend.key)
+        found = known.get(key)
+        if found is None:
+            spec = make_spec(item, env, sizes, None if alignment is None else grid)
+            found = known[key] = (spec, () if spec is None else item.backend.kernel_block_sizes(env, spec))
+        spec, kernel = found
+        if spec is not None:
+            why = item.layer.why
+            out.append(CacheLayer(item.layer.name, item.model.owner, spec, item.backend.name, kernel, why, item.stage))
+    return tuple(out)
+
+
+def _shape(item: Placed) -> Layer:
+    """The layer without its name; with it where KV dtypes differ by layer."""
+    return item.layer if item.model.engine.kv_cache_dtype_skip_layers else item.layer._replace(name="")
+
+
+def bytes_per_token(env: BackendEnv, engine: EngineConfig, packing: Backend | None, cache_dtype: str) -> int:
+    """Bytes of one token in one layer, from the model's own head counts, as the platform's alignment reckons it.
+
+    ``packing``: the backend that packs the token; None: nothing does.
+    """
+    spec = AttentionSpec(
+        kind=MLA if engine.use_mla else FULL_ATTENTION,
+        block_size=1,
+        num_kv_heads=env.num_kv_heads,
+        head_size=env.head_size,
+        head_size_v=0 if engine.use_mla else env.head_size,
+        dtype=cache_element(cache_dtype, engine.dtype),
+        kv_quant_mode=kv_quant_mode(cache_dtype),
+    )
+    return spec.page_size_bytes if packing is None else packing.customize(env, spec).page_size_bytes
+
+
+def hybrid_bytes_per_token(env: BackendEnv, engine: EngineConfig, first: Backend) -> int:
+    """Bytes of one token in one attention layer of a hybrid; with packed and skipped layers, of both in common."""
+    if engine.use_mla:
+        return bytes_per_token(env, engine, None, engine.cache_dtype)
+    if not engine.cache_dtype.startswith("turboquant_"):
+        return bytes_per_token(env, engine, first, engine.cache_dtype)
+    packed = bytes_per_token(env, engine, backend("TURBOQUANT"), engine.cache_dtype)
+    if not engine.kv_cache_dtype_skip_layers:
+        return packed
+    return lcm(packed, bytes_per_token(env, engine, None, "auto"))
+
+
+def resolve_sizes(placed: Sequence[Placed], env: BackendEnv, engine: EngineConfig, largest_state: int) -> BlockSizes:
+    """The block sizes of one stage. ``largest_state``: bytes of the target's largest state, on whatever stage."""
+    start = BlockSizes(engine.block_size, engine.mamba_block_size)
+    attention = list(dict.fromkeys(p.backend for p in placed if not p.backend.ssm))
+    if not attention:
+        return start
+    hybrid = mixed = None
+    if engine.is_hybrid:
+        hybrid = Alignment(
+            hybrid_bytes_per_token(env, engine, attention[0]),
+            largest_state,
+            engine.use_mla,
+            engine.mamba_cache_mode == "align",
+            checkpoint_alignment(placed) or 1,
+        )
+    if engine.kv_cache_dtype_skip_layers:
+        mixed = MixedDtypes(
+            bytes_per_token(env, engine, attention[0], engine.cache_dtype),
+            bytes_per_token(env, engine, attention[0], "auto"),
+        )
+    return block_size.resolve(
+        start, attention, env, user_specified=engine.user_specified_block_size, hybrid=hybrid, mixed=mixed
+    )
+
+
+def build(sides: Sequence[Side], engine: EngineConfig, counts: Sequence[int]) -> tuple[Stage, ...]:
+    """The pipeline stages of a deployment: target first, then the drafter.
+
+    ``counts``: decoder layers per stage. Refused where vLLM refuses a backend, a block size or a layout.
+    """
+    placed = [item for side in sides for item in place(side, counts)]
+    env = sides[0].env
+    if wide := [p.layer for p in placed if p.layer.backend == DIFFKV and isinstance(p.layer, AttentionLayer)]:
+        env = env._replace(diffkv_head_size_v=wide[-1].head_size_v or wide[-1].head_size)
+    states = [layer for layer in sides[0].layers if isinstance(layer, StateLayer)]
+    largest_state = max((specs.state_bytes(layer) for layer in states), default=0)
+    out = []
+    for stage in range(len(counts)):
+        own = tuple(item for item in placed if item.stage == stage)
+        sizes = resolve_sizes(own, env, engine, largest_state)
+        declared = layout.candidates(b.layouts(env) for b in dict.fromkeys(item.backend for item in own))
+        out.append(Stage(own, cache_layers(own, env, sizes), sizes, declared))
+    return tuple(out)
