@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kvplan.engine.args import EngineConfig
@@ -38,6 +39,9 @@ class RequestCost(NamedTuple):
     bytes_per_token: int | float
     at_max_model_len: dict[str, int]
     """Bytes by category of CATEGORIES; a category without bytes may be missing."""
+    parts: Mapping[str, int] = {}
+    """Named parts that the categories include: ``target_window_in_flight`` and ``drafter_window_in_flight`` (the pages
+    that the in-flight reserve adds to a window), ``state_checkpoints`` (state blocks that no drafted token needs)."""
 
 
 class Group(NamedTuple):
@@ -47,7 +51,7 @@ class Group(NamedTuple):
     spec: Spec
     """The group's merged spec; of a group whose pages differ, the first layer's."""
     layer_specs: tuple[Spec, ...]
-    """One spec per layer, in the order of ``layers``."""
+    """The spec that vLLM sizes each layer by, in the order of ``layers``: the merged one, unless uniform_type."""
     kind: str
     owner: str
     """target | drafter | both."""
@@ -57,6 +61,9 @@ class Group(NamedTuple):
     blocks_per_request: int
     is_eagle_group: bool = False
     padding_pages: int = 0
+    """Whole pages of a block (of the group's smallest page) that no layer of the group uses."""
+    padding_bytes: int = 0
+    """Bytes of a block that no layer of the group uses; rounding inside pages is not among them."""
     kernel_block_size: int | None = None
     uniform_type: bool = False
     """Whether vLLM keeps the group as UniformTypeKVCacheSpecs (pages may differ)."""
@@ -135,23 +142,44 @@ class Result(NamedTuple):
 
     def options(self) -> dict[str, Any]:
         """Every resolved engine option under vLLM's name: lengths in tokens, budgets in bytes."""
-        config = self.config
-        out = {_OPTION_NAMES.get(f, f): v for f, v in config._asdict().items() if f not in _NOT_OPTIONS}
-        out |= {name: getattr(config.args, name) for name in _GIVEN_OPTIONS}
-        out |= {"gpu": getattr(config.gpu, "name", None), "block_size": self.block_size}
+        out = {name: getattr(self.config, _FIELDS.get(name, name)) for name in _RESOLVED}
+        out |= {name: getattr(self.config.args, name) for name in _GIVEN}
+        out |= {"gpu": getattr(self.config.gpu, "name", None), "block_size": self.block_size}
         out["mamba_block_size"] = self.mamba_block_size
+        out["max_model_len"] = self.plans[self.selected].max_model_len or self.config.max_model_len
         return out
 
 
-_OPTION_NAMES = {"cache_dtype": "kv_cache_dtype"}
-_NOT_OPTIONS = frozenset({"args", "gpu", "speculative", "notes", "user_specified_block_size", "is_hybrid", "use_mla"})
-# Options that vLLM leaves as given.
-_GIVEN_OPTIONS = (
-    "kv_cache_memory_bytes",
-    "gpu_memory_utilization",
-    "num_gpu_blocks_override",
-    "min_kv_cache_group_layers",
+_FIELDS = {"kv_cache_dtype": "cache_dtype"}
+_RESOLVED = (
+    "dtype",
+    "quantization",
+    "kv_cache_dtype",
+    "kv_cache_dtype_skip_layers",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "decode_context_parallel_size",
+    "prefill_context_parallel_size",
+    "enable_expert_parallel",
+    "block_size",
+    "mamba_block_size",
+    "mamba_cache_mode",
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+    "max_model_len",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "max_num_encoder_input_tokens",
+    "max_concurrent_batches",
+    "max_in_flight_tokens",
+    "async_scheduling",
+    "enable_prefix_caching",
+    "disable_hybrid_kv_cache_manager",
+    "attention_backend",
 )
+# Options that vLLM leaves as they were given.
+_GIVEN = ("min_kv_cache_group_layers", "num_gpu_blocks_override", "kv_cache_memory_bytes", "gpu_memory_utilization")
 
 
 __all__ = [
