@@ -1,7 +1,8 @@
 """The config classes that vLLM 0.33.0 builds from JSON flags: written by scripts/make_serve_tables.py.
 
-class -> {key: alternatives}, separated by blanks: int float bool str any none, with bounds (int>0); =word and #number
-literals; ^NAME an enum member by name, in any case; @Class; []item a list; {}value an object.
+class -> {key: alternatives}, separated by blanks: int float bool str any none, with bounds (int>0); =word
+and #number literals; ~word a literal in any case and with - for _; ^NAME an enum member by name,
+in any case; @Class; []item a list; {}value an object.
 """
 
 # Flags that the parser reads as plain JSON and vLLM turns into these classes afterwards.
@@ -23,7 +24,7 @@ FIELDS: dict[str, dict[str, str]] = {
             "^FLASHMLA_MEGA_ATTN_DSV41 ^B12X ^FLASH_ATTN_MLA ^FLASH_ATTN_MLA_SPARSE "
             "^FLASH_ATTN_MLA_SPARSE_FA4 ^MINIMAX_M3_SPARSE ^CUTLASS_MSA ^TRITON_MSA ^STEP5_DSA "
             "^NO_ATTENTION ^FLEX_ATTENTION ^HPC_ATTN ^ROCM_AITER_UNIFIED_ATTN ^CPU_ATTN ^CPU_MLA ^AMX_MLA "
-            "^TURBOQUANT ^ROCM_OCTAVE ^ULTRAQUANT ^CUSTOM none ^AUTO"
+            "^TURBOQUANT ^ROCM_OCTAVE ^ULTRAQUANT ^CUSTOM ^AUTO none"
         ),
         "minimax_m3_msa_decode_backend": "=triton =cutlass",
         "backend_per_kind": "{}any",
@@ -56,7 +57,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "max_bytes": "int>0 none",
     },
     "CompilationConfig": {
-        "mode": "^NONE ^STOCK_TORCH_COMPILE ^DYNAMO_TRACE_ONCE ^VLLM_COMPILE none int>=0",
+        "mode": "^NONE ^STOCK_TORCH_COMPILE ^DYNAMO_TRACE_ONCE ^VLLM_COMPILE none #0 #1 #2 #3",
         "debug_dump_path": "any none",
         "cache_dir": "str",
         "compile_cache_save_format": "=binary =unpacked",
@@ -76,7 +77,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "compile_ranges_endpoints": "[]int none",
         "inductor_compile_config": "{}any",
         "inductor_passes": "{}str",
-        "cudagraph_mode": "^NONE ^PIECEWISE ^FULL ^FULL_DECODE_ONLY ^FULL_AND_PIECEWISE none int>=0",
+        "cudagraph_mode": "^NONE ^PIECEWISE ^FULL ^FULL_DECODE_ONLY ^FULL_AND_PIECEWISE none #0 #1 #2",
         "cudagraph_num_of_warmups": "int",
         "cudagraph_capture_sizes": "[]int",
         "cudagraph_copy_inputs": "bool",
@@ -136,9 +137,9 @@ FIELDS: dict[str, dict[str, str]] = {
         "eager_host_mirror": "bool",
     },
     "IrOpPriorityConfig": {
-        "rms_norm": "[]str",
-        "fused_add_rms_norm": "[]str",
-        "gelu_and_mul_sparse": "[]str",
+        "rms_norm": "[]str str",
+        "fused_add_rms_norm": "[]str str",
+        "gelu_and_mul_sparse": "[]str str",
     },
     "KVEventsConfig": {
         "enable_kv_cache_events": "bool",
@@ -169,16 +170,16 @@ FIELDS: dict[str, dict[str, str]] = {
         "enable_jit_warmup": "bool none",
         "monokernel": "bool",
         "moe_backend": (
-            "=auto =triton =batched_triton =deep_gemm =deep_gemm_mega_moe =cutlass =flashinfer_trtllm "
-            "=flashinfer_cutlass =flashinfer_cutedsl =flashinfer_moe_ep_cutedsl =flashinfer_b12x =b12x "
-            "=flashinfer_moe_ep_mega_deep_gemm =marlin =humming =triton_unfused =aiter =aiter_mega_moe "
-            "=aiter_triton_mxfp4_bf16 =aiter_triton_mxfp4_mxfp4 =flydsl =hpc =emulation =rdna3"
+            "~auto ~triton ~batched_triton ~deep_gemm ~deep_gemm_mega_moe ~cutlass ~flashinfer_trtllm "
+            "~flashinfer_cutlass ~flashinfer_cutedsl ~flashinfer_moe_ep_cutedsl ~flashinfer_b12x ~b12x "
+            "~flashinfer_moe_ep_mega_deep_gemm ~marlin ~humming ~triton_unfused ~aiter ~aiter_mega_moe "
+            "~aiter_triton_mxfp4_bf16 ~aiter_triton_mxfp4_mxfp4 ~flydsl ~hpc ~emulation ~rdna3"
         ),
-        "sparse_indexer_topk_backend": "=auto =deep_select =cooperative =persistent =per_row =flashinfer =torch =aiter",
+        "sparse_indexer_topk_backend": "~auto ~deep_select ~cooperative ~persistent ~per_row ~flashinfer ~torch ~aiter",
         "linear_backend": (
-            "=auto =cutlass =flashinfer_cutlass =flashinfer_cutedsl =flashinfer_trtllm =flashinfer_cudnn "
-            "=flashinfer_b12x =b12x =marlin =humming =triton =deep_gemm =torch =aiter =machete =fbgemm "
-            "=conch =exllama =emulation =xpu =xpu_woq"
+            "~auto ~cutlass ~flashinfer_cutlass ~flashinfer_cutedsl ~flashinfer_trtllm ~flashinfer_cudnn "
+            "~flashinfer_b12x ~b12x ~marlin ~humming ~triton ~deep_gemm ~torch ~aiter ~machete ~fbgemm "
+            "~conch ~exllama ~emulation ~xpu ~xpu_woq"
         ),
         "linear_backend_per_quant": "{}any none",
     },
@@ -307,7 +308,7 @@ FIELDS: dict[str, dict[str, str]] = {
             "^FLASHMLA_MEGA_ATTN_DSV41 ^B12X ^FLASH_ATTN_MLA ^FLASH_ATTN_MLA_SPARSE "
             "^FLASH_ATTN_MLA_SPARSE_FA4 ^MINIMAX_M3_SPARSE ^CUTLASS_MSA ^TRITON_MSA ^STEP5_DSA "
             "^NO_ATTENTION ^FLEX_ATTENTION ^HPC_ATTN ^ROCM_AITER_UNIFIED_ATTN ^CPU_ATTN ^CPU_MLA ^AMX_MLA "
-            "^TURBOQUANT ^ROCM_OCTAVE ^ULTRAQUANT ^CUSTOM none"
+            "^TURBOQUANT ^ROCM_OCTAVE ^ULTRAQUANT ^CUSTOM ^AUTO none"
         ),
         "kv_cache_dtype": (
             "=auto =float16 =bfloat16 =fp8 =fp8_e4m3 =fp8_e5m2 =fp8_inc =fp8_ds_mla =nvfp4_ds_mla "
@@ -370,5 +371,56 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "WeightTransferConfig": {
         "backend": "=nccl =ipc =sparse_nccl =sharded_rdt =nccl_m2n str",
+    },
+    "EngineArgs": {
+        "max_model_len": "int>=-1",
+        "max_logprobs": "int>=-1",
+        "block_size": "int>0",
+        "prefix_match_unit": "int>0 none",
+        "gpu_memory_utilization": "float>0<=1",
+        "prefix_cache_retention_interval": "int>=0 none",
+        "mamba_block_size": "int>0 none",
+        "replayssm_buffer_len": "int>0",
+        "pipeline_parallel_size": "int>=1",
+        "tensor_parallel_size": "int>=1",
+        "prefill_context_parallel_size": "int>=1",
+        "data_parallel_size": "int>=1",
+        "data_parallel_size_local": "int>=0",
+        "data_parallel_rank": "int>=0",
+        "data_parallel_rpc_port": "int>=1<=65535",
+        "dp_sync_interval": "int>=1",
+        "max_parallel_loading_workers": "int>=1 none",
+        "elastic_ep_max_dp_size": "int>=1",
+        "ubatch_size": "int>=0",
+        "dbo_decode_token_threshold": "int>=0",
+        "dbo_prefill_token_threshold": "int>=0",
+        "node_rank": "int>=0",
+        "nnodes": "int>=1",
+        "decode_context_parallel_size": "int>=1",
+        "max_num_batched_tokens": "int>=1",
+        "max_num_scheduled_tokens": "int>=1 none",
+        "max_num_seqs": "int>=1",
+        "max_num_active_seqs": "int>=1 none",
+        "long_prefill_token_threshold": "int>=0",
+        "max_num_queued_reqs": "int>=0 none",
+        "max_num_queued_tokens": "int>=0 none",
+        "watermark": "float>=0.0<1.0",
+        "prefill_schedule_interval": "int>=1",
+        "stream_interval": "int>=1",
+        "max_loras": "int>=1",
+        "max_lora_cls_labels": "int>=1 none",
+        "cpu_offload_gb": "float>=0",
+        "offload_group_size": "int>=0",
+        "offload_num_in_group": "int>=1",
+        "offload_prefetch_step": "int>=0",
+        "mm_processor_cache_gb": "float>=0",
+        "mm_shm_cache_max_object_size_mb": "int>=0",
+        "mm_encoder_fp8_scale_save_margin": "float>0.0",
+        "video_pruning_rate": "float>=0.0<1.0 none",
+        "mm_ipc_gpu_memory_gb": "float>=0",
+        "kv_cache_metrics_sample": "float>0<=1",
+        "safetensors_prefetch_num_threads": "int>=1",
+        "safetensors_prefetch_block_size": "int>=1",
+        "mamba_backend": "^TRITON ^FLASHINFER ^CPU",
     },
 }
