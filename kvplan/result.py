@@ -67,6 +67,8 @@ class Group(NamedTuple):
     kernel_block_size: int | None = None
     uniform_type: bool = False
     """Whether vLLM keeps the group as UniformTypeKVCacheSpecs (pages may differ)."""
+    blocks_before_auto_fit: int | None = None
+    """Blocks of one request at the model's own length, where --max-model-len auto plans with less; else None."""
 
 
 class Plan(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import gcd, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.dtypes import size_of
 
@@ -120,21 +120,33 @@ class AttentionSpec(NamedTuple):
 
     @property
     def page_size_bytes(self) -> int:
-        """Bytes that the layer occupies in one block.
+        """Bytes that the layer occupies in one block: padded to whole rows, else to ``page_size_padded``.
 
-        An MLA page with a row ``alignment`` is rounded up to it (vLLM does so when the spec is built); any other
-        padding is explicit in ``page_size_padded``.
+        A row ``alignment`` that the page is not a multiple of comes before ``page_size_padded``
+        (`_apply_alignment_padding` overwrites it).
         """
-        if self.page_size_padded is not None:
-            return self.page_size_padded
         size = self.unpadded_page_size_bytes
-        return size if self.alignment is None else round_up(size, self.alignment)
+        if self.alignment is not None and size % self.alignment:
+            return round_up(size, self.alignment)
+        return size if self.page_size_padded is None else self.page_size_padded
+
+    def with_row_padding(self) -> AttentionSpec:
+        """The spec as vLLM holds it once built: row padding written into ``page_size_padded``."""
+        page = self.page_size_bytes
+        if self.alignment is None or page == (self.page_size_padded or self.unpadded_page_size_bytes):
+            return self
+        return self._replace(page_size_padded=page)
+
+    def rebuilt(self, **changes: Any) -> AttentionSpec:
+        """The spec with ``changes``, built anew (`dataclasses.replace`): old padding stays unless rows pad it again."""
+        return self.with_row_padding()._replace(**changes).with_row_padding()
 
     @property
     def block_stride_alignment_bytes(self) -> int:
         """Bytes that the stride between two physical blocks must be a multiple of.
 
-        ``MultipleOf(n)``: a page of the kernel block, unless the block runs whole.
+        ``MultipleOf(n)``: a page of the kernel block, unless the block runs whole. Padding of the whole block's page
+        is not scaled down with it (`get_block_stride_alignment`).
         """
         alignment = self.block_stride_alignment
         if not isinstance(alignment, MultipleOf):
@@ -142,7 +154,7 @@ class AttentionSpec(NamedTuple):
         kernel_block_size = gcd(alignment.base, self.block_size)
         if kernel_block_size == self.block_size:
             return 1
-        return self._replace(block_size=kernel_block_size).page_size_bytes
+        return self.rebuilt(block_size=kernel_block_size).page_size_bytes
 
     def blocks_per_request(self, limits: Limits) -> int:
         """Blocks that one request holds at most, by kind (`max_memory_usage_bytes` of vLLM's spec classes)."""
