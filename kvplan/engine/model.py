@@ -1,0 +1,77 @@
+"""One checkpoint as vLLM's `ModelConfig` sees it: class, dtype, quantisation, length.
+
+Source: vllm/config/model.py (`ModelConfig.__post_init__`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.engine.architecture import choose_architecture, converted
+from kvplan.engine.args import EngineArgs, ModelFacts, ResolvedModel
+from kvplan.engine.dtype import resolve_dtype
+from kvplan.engine.facts import text_config
+from kvplan.engine.max_model_len import resolve_max_model_len
+from kvplan.engine.overrides import apply_hf_overrides
+from kvplan.engine.quantization import quantization_config, resolve_quantization
+from kvplan.gpus import Gpu
+from kvplan.hf.config import Config
+
+
+def scheme_of(facts: ModelFacts, root: Config) -> dict[str, Any] | None:
+    """The checkpoint's quantisation, from its config or from the file beside it."""
+    return quantization_config(root, facts.hf_quant_config)
+
+
+def describe(
+    facts: ModelFacts,
+    root: Config,
+    *,
+    dtype: str,
+    quantization: str | None,
+    model_impl: str = "auto",
+    allow_deprecated: bool = False,
+) -> ResolvedModel:
+    """The model without its length: class, configs and quantisation."""
+    root = converted(root)
+    text = text_config(root)
+    architecture, flags = choose_architecture(root, text, model_impl)
+    method = resolve_quantization(root, scheme_of(facts, root), quantization, allow_deprecated)
+    return ResolvedModel(
+        name=facts.name,
+        architecture=architecture,
+        root=root,
+        text=text,
+        dtype=dtype,
+        quantization=method,
+        max_model_len=0,
+        flags=flags,
+    )
+
+
+def resolve_target(args: EngineArgs, facts: ModelFacts, gpu: Gpu) -> ResolvedModel:
+    """The target with `--hf-overrides`, `--dtype`, `--quantization` and `--max-model-len`."""
+    root = apply_hf_overrides(facts.root, args.hf_overrides)
+    flags: Mapping[str, Any] = args.additional_flags
+    model = describe(
+        facts,
+        root,
+        dtype="",
+        quantization=args.quantization,
+        model_impl=str(flags.get("model_impl") or "auto"),
+        allow_deprecated=bool(flags.get("allow_deprecated_quantization")),
+    )
+    length = resolve_max_model_len(
+        model.text,
+        args.max_model_len,
+        env=args.env,
+        disable_sliding_window=disables_sliding_window(args, model.text),
+    )
+    dtype = resolve_dtype(model.root, model.text, args.dtype, gpu, facts.weight_dtype)
+    return model._replace(dtype=dtype, max_model_len=length)
+
+
+def disables_sliding_window(args: EngineArgs, text: Config) -> bool:
+    """`--disable-sliding-window`, or a config that switches its window off with 0."""
+    return bool(args.additional_flags.get("disable_sliding_window")) or text.get("sliding_window") == 0

@@ -1,0 +1,43 @@
+"""Flags and environment variables that change the plan in ways that kvplan does not model: refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvplan.engine.args import EngineArgs
+from kvplan.errors import Refused
+
+_REFUSED: dict[str, tuple[Any, ...]] = {
+    "runner": (None, "auto", "generate"),
+    "convert": (None, "auto", "none"),
+    "config_format": (None, "auto", "hf"),
+    "hf_config_path": (None,),
+    "model_class_overrides": (None, {}),
+    "watermark_config": (None,),
+    "diffusion_config": (None,),
+    "mm_encoder_only": (None, False),
+    "ec_transfer_config": (None,),
+    "use_replayssm": (None, False),
+    "engram_config": (None, {}),
+}
+"""Flag -> the values with which it changes nothing."""
+
+
+def check_flags(args: EngineArgs) -> None:
+    """Refused where a flag is set that kvplan cannot judge."""
+    flags: Mapping[str, Any] = args.additional_flags
+    for name, harmless in _REFUSED.items():
+        value = flags.get(name)
+        if value not in harmless:
+            raise Refused(f"--{name.replace('_', '-')} {value!r} is not one that kvplan can judge; leave it out.")
+    if (args.attention_config or {}).get("hisparse_config") is not None:
+        raise Refused("--attention-config hisparse_config is not one that kvplan can judge; leave it out.")
+    if args.env.get("VLLM_MLA_DISABLE", "0") not in ("", "0"):
+        raise Refused("environment variable VLLM_MLA_DISABLE is not one that kvplan can judge; unset it.")
+    for name, value in (("--block-size", args.block_size), ("--mamba-block-size", args.mamba_block_size)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31):
+            raise Refused(f"{name} {value!r} must be a positive integer.")
+    length = args.max_model_len
+    if length is not None and length != -1 and not 1 <= length < 2**40:
+        raise Refused(f"--max-model-len {length} must be a positive number of tokens, or auto.")
