@@ -34,6 +34,10 @@ class AttentionLayer(NamedTuple):
     attn_type: str = "decoder"
     """decoder | encoder | encoder_only | encoder_decoder (cross attention)."""
     has_sink: bool = False
+    alibi: bool = False
+    """ALiBi slopes instead of rotary positions: not every kernel takes them."""
+    cache_dtype: str | None = None
+    """KV cache dtype of a layer that its class builds without the deployment's cache config; None: the deployment's."""
     kv_sharing_target: str | None = None
     """Name of the earlier layer whose cache this one reads: it then has no cache of its own."""
     backend: str | None = None

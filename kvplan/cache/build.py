@@ -7,7 +7,7 @@ from math import lcm
 from typing import NamedTuple
 
 from kvplan import layout
-from kvplan.backends.base import Backend, BackendEnv, Query, Rejection, kv_quant_mode
+from kvplan.backends.base import Backend, BackendEnv, Query, Rejection, is_quantized, kv_quant_mode
 from kvplan.backends.registry import backend, wrapped
 from kvplan.backends.selector import Selection, customize_attention_spec, select
 from kvplan.cache import block_size, specs, stages
@@ -15,6 +15,7 @@ from kvplan.cache.block_size import Alignment, MixedDtypes
 from kvplan.cache.blocks import BlockSizes
 from kvplan.dtypes import cache_element
 from kvplan.engine.args import EngineConfig
+from kvplan.errors import Refused
 from kvplan.layers import AttentionLayer, CustomLayer, Layer, MLALayer, StateLayer
 from kvplan.model import TARGET, Model
 from kvplan.spec import FULL_ATTENTION, MLA, AttentionSpec, CacheLayer, MultipleOf, Spec
@@ -87,6 +88,8 @@ def query(model: Model, layer: AttentionLayer | MLALayer, cache_dtype: str) -> Q
 def layer_cache_dtype(model: Model, layer: AttentionLayer | MLALayer) -> str:
     """The layer's KV cache dtype: the model's, or ``auto`` where --kv-cache-dtype-skip-layers names the layer."""
     skipped = model.engine.kv_cache_dtype_skip_layers
+    if isinstance(layer, AttentionLayer) and layer.cache_dtype is not None:
+        return layer.cache_dtype
     if not skipped or isinstance(layer, MLALayer):
         return model.cache_dtype
     index = layer.layer_index if layer.layer_index is not None else stages.layer_index(layer.name)
@@ -109,9 +112,12 @@ def choose_backend(side: Side, layer: Layer) -> Selection:
         return Selection(backend(_diffkv(model, layer, env)))
     if layer.backend is not None:
         return Selection(backend(layer.backend))
-    asked = query(model, layer, layer_cache_dtype(model, layer))
+    cache_dtype = layer_cache_dtype(model, layer)
     flag = "--attention-backend" if model.owner == TARGET else "--speculative-config.attention_backend"
+    asked = query(model, layer, cache_dtype)
     chosen = select(asked, env, model.attention_backend, model.engine.backend_per_kind, flag)
+    if isinstance(layer, AttentionLayer):
+        check_kernel(model, layer, chosen.backend.name, env, cache_dtype)
     wrapper = None
     if isinstance(layer, AttentionLayer):
         if layer.attention_chunk_size is not None:
@@ -119,6 +125,24 @@ def choose_backend(side: Side, layer: Layer) -> Selection:
         elif layer.attn_type in ("encoder_decoder", "encoder_only"):
             wrapper = {"encoder_decoder": "cross_attention", "encoder_only": "encoder_only"}[layer.attn_type]
     return chosen if wrapper is None else chosen._replace(backend=wrapped(chosen.backend, wrapper))
+
+
+def check_kernel(model: Model, layer: AttentionLayer, name: str, env: BackendEnv, cache_dtype: str) -> None:
+    """Refused where the backend's kernel lacks what the layer needs (`__init__` of the backend's impl class)."""
+    why = None
+    if name == "FLASH_ATTN" and layer.alibi and is_quantized(cache_dtype):
+        why = f"ALiBi over a {cache_dtype} cache (--kv-cache-dtype)"
+    elif name == "FLEX_ATTENTION":
+        needs = (
+            (layer.alibi, "ALiBi"),
+            (env.has_logits_soft_cap, "attn_logit_softcapping"),
+            (layer.kv_sharing_target is not None, "layers that share another layer's cache"),
+        )
+        why = next((what for needed, what in needs if needed), None)
+    if why is not None:
+        raise Refused(
+            f"{name} does not support {why}, which {model.architecture} needs; choose another --attention-backend."
+        )
 
 
 DIFFKV = "DIFFKV"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from kvplan.errors import Refused
+from kvplan.families.registry import find
 from kvplan.hf import Config
 from kvplan.layers import AttentionLayer, Layer, MLALayer, Why
 from kvplan.model import Model
@@ -19,8 +21,15 @@ def num_layers(config: Config, key: str = "num_hidden_layers") -> int:
 
 def head_dim(config: Config, heads: str = "num_attention_heads", key: str = "head_dim") -> int:
     """``head_dim``, or hidden_size // heads where it is missing, null or zero (as most of vLLM's models read it)."""
-    size = config.optional_integer(key, minimum=0)
-    return size or config.integer("hidden_size") // config.integer(heads)
+    return config.optional_integer(key, minimum=0) or divided_head_dim(config, heads)
+
+
+def divided_head_dim(config: Config, heads: str = "num_attention_heads") -> int:
+    """hidden_size // heads, where the model class reads no head_dim."""
+    size = config.integer("hidden_size") // config.integer(heads)
+    if not size:
+        raise config.error("hidden_size", f"must be at least {heads}, got {config.integer('hidden_size')}")
+    return size
 
 
 def is_interleaved(config: Config) -> bool:
@@ -30,8 +39,12 @@ def is_interleaved(config: Config) -> bool:
 
 
 def model_window(model: Model) -> int | None:
-    """The window of layers that set none themselves: `cache_config.sliding_window` (vllm/engine/arg_utils.py)."""
-    if is_interleaved(model.config):
+    """The window of layers that set none themselves: `cache_config.sliding_window` (vllm/engine/arg_utils.py).
+
+    There is one only where no layer is said to attend fully.
+    """
+    layer_types = model.config.get("layer_types")
+    if isinstance(layer_types, list) and any(kind != "sliding_attention" for kind in layer_types):
         return None
     return model.config.optional_integer("sliding_window", minimum=0) or None
 
@@ -46,8 +59,11 @@ def attention(
     head_size: int,
     **fields: Any,
 ) -> AttentionLayer:
-    """An `Attention` layer from head counts of the whole model; ``fields`` are AttentionLayer's."""
-    return AttentionLayer(
+    """An `Attention` layer from head counts of the whole model; ``fields`` are AttentionLayer's.
+
+    Refused where the query heads of a rank do not share its KV heads evenly, as `Attention` refuses.
+    """
+    layer = AttentionLayer(
         name=name,
         num_heads=model.heads_per_rank(num_heads),
         num_kv_heads=model.kv_heads_per_rank(num_kv_heads),
@@ -55,6 +71,12 @@ def attention(
         why=why,
         **fields,
     )
+    if layer.num_heads % layer.num_kv_heads:
+        raise Refused(
+            f"{model.config.where}: {num_heads} attention heads cannot share {num_kv_heads} KV heads evenly at "
+            f"--tensor-parallel-size {model.tensor_parallel_size}; correct the head counts."
+        )
+    return layer
 
 
 def decoder_names(prefix: str, count: int, suffix: str = "self_attn.attn", start: int = 0) -> Iterator[str]:
@@ -96,11 +118,38 @@ def uniform_gqa(
 
 
 def windows_by_layer_type(config: Config, count: int, *, key: str = "sliding_window") -> list[int | None]:
-    """Each layer's window from ``layer_types``: the window on ``sliding_attention``, else (or without the key) none."""
+    """Each layer's window from ``layer_types``: the window on ``sliding_attention``, else (or without the key) none.
+
+    A null window, which is what --disable-sliding-window leaves, makes the sliding layers full.
+    """
     if config.get("layer_types") is None:
         return [None] * count
     types = config.texts("layer_types", length=count, allowed=("full_attention", "sliding_attention"))
-    return [config.integer(key) if t == "sliding_attention" else None for t in types]
+    if "sliding_attention" not in types:
+        return [None] * count
+    window = config.optional_integer(key, minimum=0) if key in config else config.integer(key)
+    return [(window or None) if kind == "sliding_attention" else None for kind in types]
+
+
+def require(config: Config, *keys: str) -> None:
+    """KvplanError unless the config has the fields: the model class reads them and its config class has no default."""
+    for key in keys:
+        if key not in config:
+            raise config.error(key, "is missing, and vLLM cannot build the model without it")
+
+
+def nested(model: Model, architecture: str, prefix: str = "language_model") -> list[Layer]:
+    """The layers of a wrapper's text model, which vLLM builds as ``architecture`` under ``prefix``."""
+    text = model._replace(architecture=architecture, root=model.config)
+    layers: Iterable[Layer] = find(architecture).layers(text)
+    return [_under(prefix, layer) for layer in layers]
+
+
+def _under(prefix: str, layer: Layer) -> Layer:
+    renamed = layer._replace(name=f"{prefix}.{layer.name}")
+    if isinstance(renamed, AttentionLayer) and renamed.kv_sharing_target is not None:
+        return renamed._replace(kv_sharing_target=f"{prefix}.{renamed.kv_sharing_target}")
+    return renamed
 
 
 def mla(model: Model, names: Iterable[str], why: Why, **fields: Any) -> list[Layer]:

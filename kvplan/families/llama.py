@@ -1,18 +1,35 @@
-"""Llama, Mistral and the models whose attention is Llama's.
+"""Llama, Mistral and the models that vLLM runs as Llama: Ministral 3, InternLM 3, ERNIE 4.5, Phi-3 and Phi-3-vision.
 
-vLLM: model_executor/models/llama.py (LlamaAttention) and mistral.py.
+vLLM: model_executor/models/llama.py (LlamaAttention), which mistral.py, ernie45.py, phi3.py and phi3v.py build on.
 """
 
 from __future__ import annotations
 
+from kvplan.errors import Refused
 from kvplan.families.common import num_layers, uniform_gqa, windows_by_layer_type
+from kvplan.families.registry import Traits
 from kvplan.layers import Layer
 from kvplan.model import Model
 
-ARCHITECTURES = ("LlamaForCausalLM", "MistralForCausalLM")
+ARCHITECTURES = (
+    "LlamaForCausalLM",
+    "MistralForCausalLM",
+    "Ministral3ForCausalLM",
+    "InternLM3ForCausalLM",
+    "Ernie4_5ForCausalLM",
+    "Phi3ForCausalLM",
+    "Phi3VForCausalLM",
+)
 
 _WHY = ("num_key_value_heads, head_dim, layer_types", "model_executor/models/llama.py, LlamaAttention")
 
 
+def traits(architecture: str) -> Traits:
+    return Traits(is_multimodal=architecture == "Phi3VForCausalLM")
+
+
 def layers(model: Model) -> list[Layer]:
-    return uniform_gqa(model, _WHY, windows=windows_by_layer_type(model.config, num_layers(model.config)))
+    config = model.config
+    if not config.truthy("is_causal", True):
+        raise Refused(f"{config.where}: is_causal is false, so vLLM runs the layers as an encoder that caches nothing.")
+    return uniform_gqa(model, _WHY, windows=windows_by_layer_type(config, num_layers(config)))

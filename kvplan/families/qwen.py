@@ -1,16 +1,22 @@
-"""Qwen2, Qwen2-MoE, Qwen3 and Qwen3-MoE: grouped-query attention in every layer.
+"""Qwen2, Qwen2-MoE, Qwen3, Qwen3-MoE and MiMo, which is a Qwen2: grouped-query attention in every layer.
 
-vLLM: model_executor/models/qwen2.py, qwen2_moe.py, qwen3.py, qwen3_moe.py.
+vLLM: model_executor/models/qwen2.py, qwen2_moe.py, qwen3.py, qwen3_moe.py, mimo.py.
 """
 
 from __future__ import annotations
 
 from kvplan.errors import Refused
-from kvplan.families.common import is_interleaved, uniform_gqa
+from kvplan.families.common import divided_head_dim, is_interleaved, uniform_gqa
 from kvplan.layers import Layer
 from kvplan.model import Model
 
-ARCHITECTURES = ("Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM")
+ARCHITECTURES = (
+    "Qwen2ForCausalLM",
+    "Qwen2MoeForCausalLM",
+    "Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM",
+    "MiMoForCausalLM",
+)
 
 _HEAD_DIM = ("num_key_value_heads, head_dim", "model_executor/models/qwen3.py, Qwen3Attention")
 _NO_HEAD_DIM = ("num_key_value_heads, hidden_size", "model_executor/models/qwen2.py, Qwen2Attention")
@@ -24,7 +30,6 @@ def layers(model: Model) -> list[Layer]:
             f"{model.architecture} only where max_window_layers equals num_hidden_layers; "
             "set use_sliding_window to false."
         )
-    if model.architecture.startswith("Qwen2"):
-        heads = config.integer("num_attention_heads")
-        return uniform_gqa(model, _NO_HEAD_DIM, head_size=config.integer("hidden_size") // heads)
-    return uniform_gqa(model, _HEAD_DIM)
+    if model.architecture.startswith("Qwen3"):
+        return uniform_gqa(model, _HEAD_DIM)
+    return uniform_gqa(model, _NO_HEAD_DIM, head_size=divided_head_dim(config))

@@ -1,0 +1,18 @@
+"""Arcee Trinity (AFMoE): sliding layers with a full layer every few (vLLM: model_executor/models/afmoe.py)."""
+
+from __future__ import annotations
+
+from kvplan.families.common import num_layers, require, uniform_gqa, windows_by_layer_type
+from kvplan.layers import Layer
+from kvplan.model import Model
+
+ARCHITECTURES = ("AfmoeForCausalLM",)
+
+_WHY = ("layer_types, sliding_window", "model_executor/models/afmoe.py, AfmoeAttention")
+
+
+def layers(model: Model) -> list[Layer]:
+    config = model.config
+    require(config, "score_func")
+    config.sequence("layer_types")
+    return uniform_gqa(model, _WHY, windows=windows_by_layer_type(config, num_layers(config)))

@@ -1,0 +1,46 @@
+"""Mistral 3 and LLaVA (Pixtral): wrappers whose text model is one of several families; the vision tower caches nothing.
+
+vLLM: model_executor/models/mistral3.py and llava.py; config/vllm.py (with_hf_config) finds the text model's class.
+"""
+
+from __future__ import annotations
+
+from kvplan.errors import Refused
+from kvplan.families.common import nested
+from kvplan.families.registry import Traits
+from kvplan.layers import Layer
+from kvplan.model import Model
+
+ARCHITECTURES = ("Mistral3ForConditionalGeneration", "LlavaForConditionalGeneration")
+
+TRAITS = Traits(is_multimodal=True)
+
+TEXT_MODELS = {
+    "llama": "LlamaForCausalLM",
+    "ministral3": "Ministral3ForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+}
+"""model_type of the text model -> its class, where text_config names no architecture."""
+
+
+def text_architecture(model: Model) -> str:
+    """The architecture of the wrapped text model. Refused where it is not one of `TEXT_MODELS`."""
+    config = model.config
+    if config.get("architectures"):
+        name = config.texts("architectures")[0]
+    else:
+        name = TEXT_MODELS.get(config.text("model_type"), "")
+    if name not in TEXT_MODELS.values():
+        raise Refused(
+            f"{config.where}: the text model {name or config.get('model_type')!r} is not one that kvplan plans exactly "
+            f"under {model.architecture}; it knows {', '.join(TEXT_MODELS.values())}."
+        )
+    return name
+
+
+def layers(model: Model) -> list[Layer]:
+    return nested(model, text_architecture(model))
