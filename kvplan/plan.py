@@ -1,0 +1,197 @@
+"""A planned deployment: runs the steps in order, from flags and configs to a Result. Decides nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvplan import gpus, hf, layout, selection, sources
+from kvplan.cache import stages
+from kvplan.cache.build import Stage, build
+from kvplan.connectors import preferred_layout
+from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts
+from kvplan.engine.facts import model_type, num_hidden_layers
+from kvplan.engine.resolve import resolve
+from kvplan.errors import KvplanError
+from kvplan.kernel_blocks import kernel_blocks
+from kvplan.planning import MAIN, PACKED, UNIFORM, plan_layers
+from kvplan.result import DrafterInfo, Layout, ModelInfo, Plan, Reason, Result
+from kvplan.sides import sides
+from kvplan.sources import Source
+from kvplan.spec import CacheLayer, Limits
+
+DEFAULT_GPU = "B200"
+
+
+class PlanRequest(NamedTuple):
+    """What to plan: vLLM's flags, and kvplan's own choices."""
+
+    args: EngineArgs
+    gpu: str | None = None
+    """GPU by name; None: DEFAULT_GPU is assumed, and said so."""
+    engine: str = selection.RELEASED
+    """vllm-0.33.0 | vllm-next."""
+    offline: bool = False
+    layout_cost_check: str = selection.PADDING
+    available_memory_bytes: tuple[int, ...] | None = None
+    """KV budget per pipeline stage; None: --kv-cache-memory-bytes on each."""
+
+
+def plan(request: PlanRequest) -> Result:
+    """Plan one deployment.
+
+    Raises KvplanError for unreadable input and Refused for what vLLM refuses or kvplan cannot judge; a deployment that
+    only lacks memory is planned, with vLLM's sentence in ``error``.
+    """
+    args = request.args
+    gpu = gpus.find(request.gpu or DEFAULT_GPU)
+    assumed = () if request.gpu else (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
+    target = sources.resolve(args.model, offline=request.offline)
+    drafter = _drafter_source(args, request.offline)
+    config = resolve(args, _facts(target, hf.read(target)), _drafter_facts(drafter), gpu)
+    counts = stages.layer_counts(
+        num_hidden_layers(config.target.root, config.target.text),
+        config.pipeline_parallel_size,
+        args.env.get("VLLM_PP_LAYER_PARTITION"),
+    )
+    built = build(sides(config), config, counts)
+    layers = tuple(layer for stage in built for layer in stage.layers)
+    planner = _Planner(request, config, layers)
+    found = _layout(request, config, built, layers, planner)
+    plans = {name: planner.plan(name, found.name) for name in (MAIN, UNIFORM, PACKED)}
+    return Result(
+        engine=request.engine,
+        model=_model_info(target, config),
+        drafter=_drafter_info(drafter, config),
+        config=config,
+        block_size=built[0].sizes.block_size,
+        mamba_block_size=built[0].sizes.mamba_block_size,
+        layers=layers,
+        layout=found,
+        selected=_selected(request.engine, found.name),
+        plans=plans,
+        available_memory_bytes=planner.memory,
+        assumed=assumed,
+        notes=config.notes,
+    )
+
+
+class _Planner:
+    """The three groupings of one deployment under a layout, each planned once."""
+
+    def __init__(self, request: PlanRequest, config: EngineConfig, layers: tuple[CacheLayer, ...]) -> None:
+        args = request.args
+        self.layers = layers
+        self.config = config
+        self.minimum = args.min_kv_cache_group_layers
+        self.memory = request.available_memory_bytes
+        if self.memory is None and args.kv_cache_memory_bytes is not None:
+            self.memory = (args.kv_cache_memory_bytes,) * config.pipeline_parallel_size
+        self.limits = Limits(
+            max_model_len=config.max_model_len,
+            max_in_flight_tokens=config.max_in_flight_tokens,
+            mamba_cache_mode=config.mamba_cache_mode,
+            decode_context_parallel_size=config.decode_context_parallel_size,
+            max_num_encoder_input_tokens=config.max_num_encoder_input_tokens,
+        )
+        self._known: dict[tuple[str, str], Plan] = {}
+
+    def plan(self, grouping: str, layout_name: str) -> Plan:
+        key = (grouping, layout_name)
+        if key not in self._known:
+            self._known[key] = self._plan(grouping, layout_name)
+        return self._known[key]
+
+    def _plan(self, grouping: str, layout_name: str) -> Plan:
+        config, speculative = self.config, self.config.speculative
+        made = plan_layers(
+            self.layers,
+            self.limits,
+            grouping=grouping,
+            layout=layout_name,
+            available_memory=self.memory,
+            pipeline_parallel_size=config.pipeline_parallel_size,
+            disable_hybrid_kv_cache_manager=config.disable_hybrid_kv_cache_manager,
+            num_gpu_blocks_override=config.args.num_gpu_blocks_override,
+            min_kv_cache_group_layers=self.minimum,
+            use_eagle_block_drop=speculative is not None and speculative.use_eagle_block_drop,
+            num_prefill_lookahead_tokens=0 if speculative is None else speculative.num_prefill_lookahead_tokens,
+            auto_fit_max_model_len=config.args.max_model_len == -1,
+        )
+        return with_kernel_blocks(made, self.layers)
+
+
+def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...]) -> Plan:
+    """The plan with each group's kernel block size, or with the error of a cache that cannot be bound."""
+    if not made.groups:
+        return made
+    bound = kernel_blocks(made, layers)
+    sizes = bound.group_sizes + (None,) * (len(made.groups) - len(bound.group_sizes))
+    groups = tuple(group._replace(kernel_block_size=size) for group, size in zip(made.groups, sizes, strict=True))
+    notes = made.notes if bound.error is None else (*made.notes, bound.error)
+    return made._replace(groups=groups, notes=notes)
+
+
+def _layout(
+    request: PlanRequest,
+    config: EngineConfig,
+    built: tuple[Stage, ...],
+    layers: tuple[CacheLayer, ...],
+    planner: _Planner,
+) -> Layout:
+    """The resolved layout with its candidates, and under vllm-next the conditions of its preference."""
+    agreed = layout.agree([stage.layouts for stage in built])
+    specs = [layer.spec for layer in layers]
+    requested = config.args.env.get(layout.ENVIRONMENT_VARIABLE)
+    connector = preferred_layout(config.args.kv_transfer_config, use_mla=config.use_mla)
+    released = layout.resolve(agreed, specs, requested=requested, connector=connector)
+    if request.engine == selection.RELEASED:
+        return Layout(released.layout, agreed)
+    packed, uniform = planner.plan(PACKED, released.layout), planner.plan(UNIFORM, released.layout)
+    reasons: tuple[Reason, ...] = selection.conditions(layers, uniform, packed, request.layout_cost_check)
+    preferred = selection.preferred(agreed, reasons)
+    resolved = layout.resolve(preferred, specs, requested=requested, connector=connector)
+    return Layout(resolved.layout, preferred, reasons)
+
+
+def _selected(engine: str, layout_name: str) -> str:
+    """The grouping that the engine really uses."""
+    if layout.is_block_outermost(layout_name):
+        return PACKED
+    return MAIN if engine == selection.RELEASED else UNIFORM
+
+
+def _facts(source: Source, reading: hf.Reading) -> ModelFacts:
+    return ModelFacts(name=source.id, root=reading.root, hf_quant_config=source.file("hf_quant_config.json"))
+
+
+def _drafter_source(args: EngineArgs, offline: bool) -> Source | None:
+    """The drafter that --speculative-config names; None for a method that needs no model of its own."""
+    named: Mapping[str, object] = args.speculative_config or {}
+    name = named.get("model")
+    if name is None or name in ("ngram", "[ngram]", "suffix", "ngram_gpu"):
+        return None
+    if not isinstance(name, str):
+        raise KvplanError(f"--speculative-config: model must be a string, got {name!r}.")
+    return sources.resolve(name, offline=offline)
+
+
+def _drafter_facts(source: Source | None) -> ModelFacts | None:
+    return None if source is None else _facts(source, hf.read_drafter(source))
+
+
+def _model_info(source: Source, config: EngineConfig) -> ModelInfo:
+    return ModelInfo(source.id, source.source, config.target.architecture, model_type(config.target.root) or None)
+
+
+def _drafter_info(source: Source | None, config: EngineConfig) -> DrafterInfo | None:
+    speculative = config.speculative
+    if speculative is None:
+        return None
+    return DrafterInfo(
+        id=source.id if source is not None else config.args.model,
+        source=source.source if source is not None else "target",
+        architecture=speculative.architecture,
+        method=speculative.method,
+        num_speculative_tokens=speculative.num_speculative_tokens,
+    )
