@@ -16,6 +16,7 @@ from kvplan.cache.blocks import BlockSizes
 from kvplan.dtypes import cache_element
 from kvplan.engine.args import EngineConfig
 from kvplan.errors import Refused
+from kvplan.errors import Refused
 from kvplan.layers import AttentionLayer, CustomLayer, Layer, MLALayer, StateLayer
 from kvplan.model import TARGET, Model
 from kvplan.spec import FULL_ATTENTION, MLA, AttentionSpec, CacheLayer, MultipleOf, Spec
@@ -109,7 +110,7 @@ def choose_backend(side: Side, layer: Layer) -> Selection:
     if isinstance(layer, (StateLayer, CustomLayer)):
         return Selection(backend(layer.backend))
     if layer.backend == DIFFKV and isinstance(layer, AttentionLayer):
-        return Selection(backend(_diffkv(model, layer, env)))
+        return Selection(_diffkv(model, layer, env))
     if layer.backend is not None:
         return Selection(backend(layer.backend))
     cache_dtype = layer_cache_dtype(model, layer)
@@ -149,14 +150,23 @@ DIFFKV = "DIFFKV"
 """A layer whose values have another head size: its class takes FlashAttention's variant or Triton's."""
 
 
-def _diffkv(model: Model, layer: AttentionLayer, env: BackendEnv) -> str:
-    if model.attention_backend is not None and model.attention_backend.endswith("_DIFFKV"):
-        return model.attention_backend
-    from kvplan.backends.flash_attn import runs_diffkv
+def _diffkv(model: Model, layer: AttentionLayer, env: BackendEnv) -> Backend:
+    """The variant that the layer's class takes; refused where its constructor refuses the KV cache dtype."""
+    name = model.attention_backend
+    if name is None or not name.endswith("_DIFFKV"):
+        from kvplan.backends.flash_attn import runs_diffkv
 
-    size_v = layer.head_size_v or layer.head_size
-    runs = runs_diffkv(env, layer.head_size, size_v, layer.has_sink)
-    return "FLASH_ATTN_DIFFKV" if runs else "TRITON_ATTN_DIFFKV"
+        size_v = layer.head_size_v or layer.head_size
+        runs = runs_diffkv(env, layer.head_size, size_v, layer.has_sink)
+        name = "FLASH_ATTN_DIFFKV" if runs else "TRITON_ATTN_DIFFKV"
+    chosen = backend(name)
+    dtype = layer_cache_dtype(model, layer)
+    if not chosen.supports_kv_cache_dtype(env, dtype):
+        raise Refused(
+            f"{name}, which {model.architecture} needs for its value heads, does not take --kv-cache-dtype {dtype} on "
+            f"{env.gpu.name}; leave the flag out."
+        )
+    return chosen
 
 
 def place(side: Side, counts: Sequence[int]) -> list[Placed]:

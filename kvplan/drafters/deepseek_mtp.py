@@ -5,7 +5,7 @@ vLLM: model_executor/models/deepseek_mtp.py and glm4_moe_lite_mtp.py.
 
 from __future__ import annotations
 
-from kvplan.families.common import decoder_names, mla, num_layers
+from kvplan.families.common import decoder_names, mla
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -17,4 +17,4 @@ _WHY = ("num_nextn_predict_layers", "model_executor/models/deepseek_mtp.py, Deep
 def layers(model: Model) -> list[Layer]:
     config = model.config
     count = config.integer("num_nextn_predict_layers", maximum=1024)
-    return mla(model, decoder_names("model", count, start=num_layers(config)), _WHY)
+    return mla(model, decoder_names("model", count, start=model.start_layer), _WHY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.families.common import attention, decoder_names, model_window, num_layers
+from kvplan.families.common import attention, decoder_names, model_window
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -24,4 +24,4 @@ def layers(model: Model) -> list[Layer]:
         sliding_window=model_window(model),
     )
     count = config.integer("num_nextn_predict_layers", maximum=1024)
-    return [template._replace(name=name) for name in decoder_names("model", count, start=num_layers(config))]
+    return [template._replace(name=name) for name in decoder_names("model", count, start=model.start_layer)]

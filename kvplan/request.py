@@ -1,0 +1,107 @@
+"""From words of a command line to a plan request. vLLM's flags are read by the reader of `vllm serve` lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kvplan.engine.args import EngineArgs
+from kvplan.errors import KvplanError, Refused
+from kvplan.units import human_readable_bytes
+
+_BUDGET = "--kv-cache-memory-bytes"
+_SEQUENCES = frozenset({"kv_cache_dtype_skip_layers"})
+_NULL_MEANS_DEFAULT = frozenset(EngineArgs._field_defaults)
+OWN_FLAG = "--min-kv-cache-group-layers"
+"""The flag of vLLM pull request 58207, which 0.33.0's parser does not know."""
+
+
+def engine_args(model: str, options: Mapping[str, Any], env: Mapping[str, str]) -> EngineArgs:
+    """vLLM's options, under vLLM's names and with the values of its parser, as EngineArgs.
+
+    Options that EngineArgs has no field for are kept in ``additional_flags``; null counts as not given.
+    """
+    fields: dict[str, Any] = {}
+    further: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in EngineArgs._fields:
+            if value is not None:
+                fields[name] = tuple(value) if name in _SEQUENCES else value
+        else:
+            further[name] = value
+    fields.pop("model", None)
+    return EngineArgs(model=model, additional_flags=further, env=dict(env), **fields)
+
+
+def serve_words(words: Sequence[str]) -> tuple[list[str], int | None]:
+    """The words with kvplan's own spellings turned into vLLM's: a budget like 207GiB as bytes.
+
+    The second value is --min-kv-cache-group-layers, which is taken out.
+    """
+    out: list[str] = []
+    minimum = None
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") not in (_BUDGET, OWN_FLAG):
+            out.append(word)
+            continue
+        if not equals:
+            value = next(rest, "")
+        if name.replace("_", "-") == OWN_FLAG:
+            minimum = _minimum(value)
+        else:
+            out += [_BUDGET, value if value in ("", "None") else str(human_readable_bytes(value, _BUDGET))]
+    return out, minimum
+
+
+def _minimum(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise KvplanError(f"{OWN_FLAG} {text!r} must be a positive number of layers.")
+    return int(text)
+
+
+def read_words(words: Sequence[str], env: Mapping[str, str]) -> EngineArgs:
+    """MODEL and flags of `vllm serve`, as typed after a kvplan command, as EngineArgs.
+
+    KvplanError with the parser's first sentence where vLLM would refuse them, or where no model is named.
+    """
+    from kvplan.serve.argparser import parse
+    from kvplan.serve.later import later_errors
+    from kvplan.serve.prepare import Notes, prepare
+
+    own, minimum = serve_words(words)
+    notes = Notes([], [])
+    parsed = parse(prepare(own, True, _read_file, notes))
+    errors = [*notes.errors, *parsed.errors, *later_errors(parsed.values)]
+    if errors:
+        raise Refused(errors[0])
+    model = parsed.model or parsed.values.pop("model", None)
+    if not isinstance(model, str):
+        raise KvplanError("no model is named; give a path, a bundled id or a hub id, such as Qwen/Qwen3-8B.")
+    args = engine_args(model, parsed.values, env)
+    return args if minimum is None else args._replace(min_kv_cache_group_layers=minimum)
+
+
+def _read_file(name: str) -> str:
+    with open(name, encoding="utf-8") as file:
+        return file.read(4 * 2**20)
+
+
+def with_drafter(
+    args: EngineArgs, drafter: str | None, method: str | None, num_speculative_tokens: int | None
+) -> EngineArgs:
+    """--drafter, --method and --num-speculative-tokens as keys of --speculative-config.
+
+    Refused where a key is given both ways.
+    """
+    given = {"model": drafter, "method": method, "num_speculative_tokens": num_speculative_tokens}
+    given = {key: value for key, value in given.items() if value is not None}
+    if not given:
+        return args
+    config = dict(args.speculative_config or {})
+    flags = {"model": "--drafter", "method": "--method", "num_speculative_tokens": "--num-speculative-tokens"}
+    for key in given:
+        if key in config:
+            raise KvplanError(f"{flags[key]} and {key} of --speculative-config say the same thing; keep one of them.")
+    return args._replace(speculative_config={**config, **given})
