@@ -16,7 +16,6 @@ from kvplan.cache.blocks import BlockSizes
 from kvplan.dtypes import cache_element
 from kvplan.engine.args import EngineConfig
 from kvplan.errors import Refused
-from kvplan.errors import Refused
 from kvplan.layers import AttentionLayer, CustomLayer, Layer, MLALayer, StateLayer
 from kvplan.model import TARGET, Model
 from kvplan.spec import FULL_ATTENTION, MLA, AttentionSpec, CacheLayer, MultipleOf, Spec
@@ -140,10 +139,20 @@ def check_kernel(model: Model, layer: AttentionLayer, name: str, env: BackendEnv
             (layer.kv_sharing_target is not None, "layers that share another layer's cache"),
         )
         why = next((what for needed, what in needs if needed), None)
+    elif name.startswith("FLASH_ATTN") and is_quantized(cache_dtype) and not _reads_fp8(layer, env, cache_dtype):
+        why = f"--kv-cache-dtype {cache_dtype} for heads of {layer.head_size} on {env.gpu.name}"
     if why is not None:
         raise Refused(
-            f"{name} does not support {why}, which {model.architecture} needs; choose another --attention-backend."
+            f"{name} does not support {why}, which {model.architecture} needs; leave the flag out or choose another --attention-backend."
         )
+
+
+def _reads_fp8(layer: AttentionLayer, env: BackendEnv, cache_dtype: str) -> bool:
+    from kvplan.backends.fa_version import takes_fp8_cache
+
+    if not cache_dtype.startswith("fp8"):
+        return False
+    return takes_fp8_cache(env, cache_dtype, head_size=layer.head_size, has_sinks=layer.has_sink, supports_hd256=True)
 
 
 DIFFKV = "DIFFKV"
@@ -159,14 +168,8 @@ def _diffkv(model: Model, layer: AttentionLayer, env: BackendEnv) -> Backend:
         size_v = layer.head_size_v or layer.head_size
         runs = runs_diffkv(env, layer.head_size, size_v, layer.has_sink)
         name = "FLASH_ATTN_DIFFKV" if runs else "TRITON_ATTN_DIFFKV"
-    chosen = backend(name)
-    dtype = layer_cache_dtype(model, layer)
-    if not chosen.supports_kv_cache_dtype(env, dtype):
-        raise Refused(
-            f"{name}, which {model.architecture} needs for its value heads, does not take --kv-cache-dtype {dtype} on "
-            f"{env.gpu.name}; leave the flag out."
-        )
-    return chosen
+    check_kernel(model, layer, name, env, layer_cache_dtype(model, layer))
+    return backend(name)
 
 
 def place(side: Side, counts: Sequence[int]) -> list[Placed]:
