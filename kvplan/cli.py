@@ -1,53 +1,216 @@
-"""The command line: reads words, calls a plan, writes a report. Everything it decides is in the modules it calls.
+"""The command line: hands words to a command, and prints what it gives back.
 
-Flags of vLLM are not declared here: whatever Typer does not know goes, in order, to the reader of vLLM's own flags, so
+vLLM's flags are not declared here. Whatever Typer does not know goes, in order, to the reader of vLLM's own flags, so
 that a flag means here what it means in `vllm serve`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kvplan import __version__
 from kvplan.errors import KvplanError
 
+if TYPE_CHECKING:
+    from kvplan.commands.deployment import Choices
+    from kvplan.commands.outcome import Outcome
+    from kvplan.report.style import View
+
 app = typer.Typer(
     name="kvplan",
     help="Plan vLLM's KV cache before the boot: groups, padding, drafters, tokens.",
     no_args_is_help=True,
-    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_ANY_FLAG: dict[str, Any] = {"ignore_unknown_options": True, "allow_extra_args": True}
+_ANY_FLAG: dict[str, Any] = {"ignore_unknown_options": True}
 _VLLM_FLAGS = (
     "Every flag of `vllm serve` 0.33.0 is taken as vLLM takes it, among them -tp, -pp, --max-model-len, --block-size, "
     "--kv-cache-dtype, --kv-cache-memory-bytes, --max-num-batched-tokens, --max-num-seqs, --attention-backend, "
-    "--speculative-config, --enable-prefix-caching, --mamba-cache-dtype, --num-gpu-blocks-override. "
-    "A whole line goes after `--`: kvplan plan -- vllm serve MODEL ..."
+    "--speculative-config, --enable-prefix-caching, --mamba-cache-dtype, --num-gpu-blocks-override and "
+    "--min-kv-cache-group-layers."
 )
 
-Words = Annotated[list[str] | None, typer.Argument(help="Model (path, bundled or hub id), then flags of vllm serve.")]
-GpuName = Annotated[str | None, typer.Option("--gpu", help="GPU by name; `kvplan gpus` lists them.")]
-Drafter = Annotated[str | None, typer.Option("--drafter", help="Drafter: path, bundled or hub id.")]
-Drafters = Annotated[list[str] | None, typer.Option("--drafter", help="Drafter; may be repeated.")]
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="MODEL [VLLM FLAGS]...", help="A path, a bundled id or a hub id.")
+]
+GpuName = Annotated[str | None, typer.Option("--gpu", metavar="NAME", help="GPU; `kvplan gpus` lists them.")]
+Drafter = Annotated[str | None, typer.Option("--drafter", metavar="MODEL", help="Drafter: path, bundled or hub id.")]
+Drafters = Annotated[list[str] | None, typer.Option("--drafter", metavar="MODEL", help="Drafter; may be repeated.")]
 Method = Annotated[str | None, typer.Option("--method", help="Speculative method, where the drafter does not tell it.")]
-DraftTokens = Annotated[str | None, typer.Option("--num-speculative-tokens", help="Tokens drafted at a time.")]
-Engine = Annotated[str, typer.Option("--engine", help="Engine rules: vllm-0.33.0 or vllm-next.")]
-LayoutName = Annotated[str | None, typer.Option("--kv-cache-layout", help="As VLLM_KV_CACHE_LAYOUT.")]
+DraftTokens = Annotated[
+    str | None, typer.Option("--num-speculative-tokens", metavar="N", help="Tokens drafted at a time.")
+]
+DraftLengths = Annotated[
+    str | None, typer.Option("--num-speculative-tokens", metavar="N[,N]...", help="Draft lengths, a row each.")
+]
+Engine = Annotated[str, typer.Option("--engine", show_default=False, help="Rules: vllm-0.33.0 (default) or vllm-next.")]
+LayoutName = Annotated[
+    str | None, typer.Option("--kv-cache-layout", metavar="NAME", help="As the variable VLLM_KV_CACHE_LAYOUT.")
+]
 CostCheck = Annotated[
-    str, typer.Option("--layout-cost-check", help="Third condition of vllm-next: padding or worst-case.")
+    str,
+    typer.Option(
+        "--layout-cost-check", show_default=False, help="Third condition of vllm-next: padding (default) or worst-case."
+    ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
-Format = Annotated[str, typer.Option("--format", help="text, json, markdown or csv.")]
-Output = Annotated[str | None, typer.Option("--output", "-o", help="Write to this file instead of stdout.")]
-Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII only.")]
+Format = Annotated[str, typer.Option("--format", show_default=False, help="text (default), json, markdown or csv.")]
+ShortFormat = Annotated[str, typer.Option("--format", show_default=False, help="text (default) or json.")]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout.")
+]
+Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Say which field and which vLLM file decided each row.")]
+
+
+@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+def plan(
+    words: Words = None,
+    gpu: GpuName = None,
+    drafter: Drafter = None,
+    method: Method = None,
+    num_speculative_tokens: DraftTokens = None,
+    engine: Engine = "vllm-0.33.0",
+    kv_cache_layout: LayoutName = None,
+    layout_cost_check: CostCheck = "padding",
+    offline: Offline = False,
+    format: Format = "text",
+    output: Output = None,
+    ascii: Ascii = False,
+) -> None:
+    """What will vLLM do with this deployment: groups, padding, capacity, and why."""
+    from kvplan.commands import plan as command
+
+    choices = _choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method)
+    _finish(
+        command.run(
+            words or [],
+            choices,
+            os.environ,
+            drafter=drafter,
+            num_speculative_tokens=num_speculative_tokens,
+            format=format,
+            view=_view(output, ascii),
+        ),
+        output,
+    )
+
+
+@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+def compare(
+    words: Words = None,
+    gpu: GpuName = None,
+    drafter: Drafters = None,
+    method: Method = None,
+    num_speculative_tokens: DraftLengths = None,
+    engine: Engine = "vllm-0.33.0",
+    kv_cache_layout: LayoutName = None,
+    layout_cost_check: CostCheck = "padding",
+    offline: Offline = False,
+    format: Format = "text",
+    output: Output = None,
+    ascii: Ascii = False,
+) -> None:
+    """What does each drafter cost, under each grouping, and why."""
+    from kvplan.commands import compare as command
+
+    choices = _choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method)
+    _finish(
+        command.run(
+            words or [],
+            choices,
+            os.environ,
+            drafters=drafter or [],
+            num_speculative_tokens=num_speculative_tokens,
+            format=format,
+            view=_view(output, ascii),
+        ),
+        output,
+    )
+
+
+@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+def layers(
+    words: Words = None,
+    gpu: GpuName = None,
+    drafter: Drafter = None,
+    method: Method = None,
+    num_speculative_tokens: DraftTokens = None,
+    offline: Offline = False,
+    explain: Explain = False,
+    format: ShortFormat = "text",
+    output: Output = None,
+) -> None:
+    """What every layer caches: kind, heads, block, page bytes, backend, kernel blocks."""
+    from kvplan.commands import layers as command
+
+    _finish(
+        command.run(
+            words or [],
+            _choices(gpu, method=method, offline=offline),
+            os.environ,
+            drafter=drafter,
+            num_speculative_tokens=num_speculative_tokens,
+            explain=explain,
+            format=format,
+            view=_view(output, False),
+        ),
+        output,
+    )
+
+
+@app.command()
+def gpus(format: ShortFormat = "text", output: Output = None) -> None:
+    """The bundled GPUs: compute capability, memory, device name."""
+    from kvplan.commands.lists import gpus as command
+
+    _finish(command(format), output)
+
+
+def _choices(
+    gpu: str | None,
+    engine: str = "vllm-0.33.0",
+    offline: bool = False,
+    kv_cache_layout: str | None = None,
+    layout_cost_check: str = "padding",
+    method: str | None = None,
+) -> Choices:
+    from kvplan.commands.deployment import Choices
+
+    return Choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method)
+
+
+def _view(output: str | None, ascii: bool) -> View:
+    """How text is drawn: the terminal's width and colours, or 80 plain columns."""
+    from shutil import get_terminal_size
+
+    from kvplan.report.style import ASCII, PLAIN, UNICODE, View, ansi
+
+    terminal = output is None and sys.stdout.isatty()
+    width = get_terminal_size().columns if terminal or "COLUMNS" in os.environ else 80
+    colours = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    drawable = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8" or output is not None
+    return View(min(width, 160), ASCII if ascii or not drawable else UNICODE, ansi if colours else PLAIN)
+
+
+def _finish(outcome: Outcome, output: str | None) -> None:
+    """Write the text to stdout or, at once and whole, to the output file; exit with the command's code."""
+    for line in outcome.diagnostics:
+        print(line, file=sys.stderr)
+    if output is None:
+        sys.stdout.write(outcome.text)
+    else:
+        from kvplan.files import write_whole
+
+        write_whole(output, outcome.text)
+    raise typer.Exit(outcome.exit_code)
 
 
 def _version(value: bool) -> None:
@@ -73,5 +236,5 @@ def main() -> None:
         print(f"kvplan: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

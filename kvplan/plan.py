@@ -33,6 +33,8 @@ class PlanRequest(NamedTuple):
     """vllm-0.33.0 | vllm-next."""
     offline: bool = False
     layout_cost_check: str = selection.PADDING
+    trained_draft_length: bool = False
+    """Where no draft length is given and vLLM has no default, take the one that a DFlash drafter was trained for."""
     available_memory_bytes: tuple[int, ...] | None = None
     """KV budget per pipeline stage; None: --kv-cache-memory-bytes on each."""
 
@@ -45,10 +47,14 @@ def plan(request: PlanRequest) -> Result:
     """
     args = request.args
     gpu = gpus.find(request.gpu or DEFAULT_GPU)
-    assumed = () if request.gpu else (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
+    assumed: tuple[str, ...] = () if request.gpu else (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
     target = sources.resolve(args.model, offline=request.offline)
     drafter = _drafter_source(args, request.offline)
-    config = resolve(args, _facts(target, hf.read(target)), _drafter_facts(drafter), gpu)
+    drafter_facts = _drafter_facts(drafter)
+    if request.trained_draft_length and drafter_facts is not None:
+        args, told = with_trained_length(args, drafter_facts)
+        assumed += told
+    config = resolve(args, _facts(target, hf.read(target)), drafter_facts, gpu)
     counts = stages.layer_counts(
         num_hidden_layers(config.target.root, config.target.text),
         config.pipeline_parallel_size,
@@ -74,6 +80,22 @@ def plan(request: PlanRequest) -> Result:
         assumed=assumed,
         notes=config.notes,
     )
+
+
+def with_trained_length(args: EngineArgs, drafter: ModelFacts) -> tuple[EngineArgs, tuple[str, ...]]:
+    """The options with the draft length of a DFlash drafter's block, less the token that anchors it.
+
+    Unchanged where a length is given or the drafter names none. The second value says what was assumed.
+    """
+    options = args.speculative_config or {}
+    section = drafter.root.section("dflash_config")
+    if "num_speculative_tokens" in options or section is None:
+        return args, ()
+    block = drafter.root.optional_integer("block_size") or section.optional_integer("block_size", minimum=2)
+    if block is None:
+        return args, ()
+    told = f"{block - 1} speculative tokens, the length that {drafter.name} was trained for (block_size {block})"
+    return args._replace(speculative_config={**options, "num_speculative_tokens": block - 1}), (told,)
 
 
 class _Planner:

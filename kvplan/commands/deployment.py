@@ -1,0 +1,65 @@
+"""The deployment that a command line describes: kvplan's own options around the flags of `vllm serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kvplan.errors import KvplanError
+from kvplan.plan import PlanRequest
+from kvplan.request import read_words, with_drafter
+from kvplan.selection import COST_CHECKS, ENGINES
+
+
+class Choices(NamedTuple):
+    """kvplan's own options, as typed."""
+
+    gpu: str | None = None
+    engine: str = ENGINES[0]
+    offline: bool = False
+    kv_cache_layout: str | None = None
+    layout_cost_check: str = COST_CHECKS[0]
+    method: str | None = None
+
+
+def one_of(flag: str, value: str, known: Sequence[str]) -> str:
+    """``value``, or a sentence that names the flag and what it takes."""
+    if value not in known:
+        raise KvplanError(f"{flag} {value!r} is not known; choose one of {', '.join(known)}.")
+    return value
+
+
+def positive(flag: str, text: str) -> int:
+    """A positive whole number given to ``flag``."""
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1 or len(text) > 12:
+        raise KvplanError(f"{flag} {text!r} must be a positive whole number.")
+    return int(text)
+
+
+def environment(choices: Choices, env: Mapping[str, str]) -> dict[str, str]:
+    """The VLLM_* variables of the deployment: the process's own, and --kv-cache-layout in their place."""
+    own = {name: value for name, value in env.items() if name.startswith("VLLM_")}
+    if choices.kv_cache_layout is not None:
+        own["VLLM_KV_CACHE_LAYOUT"] = choices.kv_cache_layout
+    return own
+
+
+def request(
+    words: Sequence[str],
+    choices: Choices,
+    env: Mapping[str, str],
+    *,
+    drafter: str | None = None,
+    num_speculative_tokens: int | None = None,
+) -> PlanRequest:
+    """The plan request of MODEL and flags, with kvplan's own options. KvplanError for wrong usage."""
+    args = read_words(words, environment(choices, env))
+    args = with_drafter(args, drafter, choices.method, num_speculative_tokens)
+    return PlanRequest(
+        args=args,
+        gpu=choices.gpu,
+        engine=one_of("--engine", choices.engine, ENGINES),
+        offline=choices.offline,
+        layout_cost_check=one_of("--layout-cost-check", choices.layout_cost_check, COST_CHECKS),
+        trained_draft_length=drafter is not None,
+    )

@@ -1,0 +1,37 @@
+"""`kvplan layers`: the cache spec of every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvplan.commands.deployment import Choices, one_of, positive, request
+from kvplan.commands.outcome import Outcome
+from kvplan.plan import plan
+from kvplan.report.style import VIEW, View
+
+FORMATS = ("text", "json")
+
+
+def run(
+    words: Sequence[str],
+    choices: Choices,
+    env: Mapping[str, str],
+    *,
+    drafter: str | None = None,
+    num_speculative_tokens: str | None = None,
+    explain: bool = False,
+    format: str = "text",
+    view: View = VIEW,
+) -> Outcome:
+    """The per-layer table, folded by runs of equal layers; ``explain`` adds what decided each row."""
+    one_of("--format", format, FORMATS)
+    count = None if num_speculative_tokens is None else positive("--num-speculative-tokens", num_speculative_tokens)
+    result = plan(request(words, choices, env, drafter=drafter, num_speculative_tokens=count))
+    if format == "json":
+        from kvplan.report.document import to_document, to_json
+
+        document = to_document(result)
+        return Outcome(to_json({key: document[key] for key in ("schema_version", "model", "drafter", "layers")}))
+    from kvplan.report.layers_text import layers_text
+
+    return Outcome(layers_text(result, view, explain=explain))
