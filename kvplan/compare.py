@@ -16,8 +16,8 @@ from kvplan.spec import CacheLayer
 GROUPINGS = ("main", "uniform", "packed")
 
 
-class Side(NamedTuple):
-    """One deployment as a comparison sees it: of a `Result`, or of a saved document."""
+class Deployment(NamedTuple):
+    """One planned deployment as a comparison sees it: of a `Result`, or of a saved document."""
 
     engine: str
     model: str
@@ -29,6 +29,10 @@ class Side(NamedTuple):
     layout: str
     selected: str
     plans: Mapping[str, Plan]
+    assumed: tuple[str, ...] = ()
+    """What kvplan assumed because nothing was given."""
+    name: str = ""
+    """What to call it where model and drafter do not tell the sides apart: the name of a saved document."""
 
     @property
     def plan(self) -> Plan:
@@ -64,7 +68,7 @@ class Row(NamedTuple):
 class Entry(NamedTuple):
     """One deployment of a comparison with its three groupings."""
 
-    side: Side
+    deployment: Deployment
     rows: tuple[Row, ...]
     change: float | None
     """Of the tokens, between the groupings that the engine uses without and with the change."""
@@ -84,9 +88,9 @@ class Comparison(NamedTuple):
     variants: tuple[Entry, ...]
 
 
-def side_of(result: Result) -> Side:
-    """A planned deployment as one side of a comparison."""
-    return Side(
+def deployment_of(result: Result) -> Deployment:
+    """What a comparison needs of a result."""
+    return Deployment(
         engine=result.engine,
         model=result.model.id,
         drafter=result.drafter,
@@ -95,20 +99,21 @@ def side_of(result: Result) -> Side:
         layout=result.layout.name,
         selected=result.selected,
         plans=result.plans,
+        assumed=result.assumed,
     )
 
 
 def compare(baseline: Result, variants: Sequence[Result]) -> Comparison:
     """The baseline (no drafter) against each variant (one drafter with one number of speculative tokens)."""
-    return compare_sides(side_of(baseline), [side_of(result) for result in variants])
+    return compare_deployments(deployment_of(baseline), [deployment_of(result) for result in variants])
 
 
-def compare_sides(baseline: Side, variants: Sequence[Side]) -> Comparison:
+def compare_deployments(baseline: Deployment, variants: Sequence[Deployment]) -> Comparison:
     """Every variant against the baseline: its rows, its change and the causes of it."""
     return Comparison(_entry(baseline, baseline), tuple(_entry(baseline, side) for side in variants))
 
 
-def _entry(baseline: Side, side: Side) -> Entry:
+def _entry(baseline: Deployment, side: Deployment) -> Entry:
     rows = tuple(
         Row(name, name == side.selected, plan, bytes_per_request(plan), change(baseline.plans.get(name), plan))
         for name, plan in side.plans.items()
@@ -162,7 +167,7 @@ def unchanged(before: Plan, after: Plan) -> tuple[Cause, ...]:
     return tuple(Cause(key, old[key], new[key]) for key in old if old[key] and old[key] == new.get(key))
 
 
-def changed_options(before: Side, after: Side) -> dict[str, tuple[Any, Any]]:
+def changed_options(before: Deployment, after: Deployment) -> dict[str, tuple[Any, Any]]:
     """The engine options that differ, each with both values; None for one that a side does not have."""
     keys = dict.fromkeys([*before.options, *after.options])
     pairs = {key: (before.options.get(key), after.options.get(key)) for key in keys}

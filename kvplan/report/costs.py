@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kvplan.report import kinds, padding
 from kvplan.report.numbers import number, plural, size
 from kvplan.result import Plan
-from kvplan.spec import WINDOW_KINDS, AttentionSpec, CacheLayer, Spec, StateSpec
+from kvplan.spec import CROSS_ATTENTION, WINDOW_KINDS, AttentionSpec, CacheLayer, Spec, StateSpec
 
 NAMES = {
     "target_kv": "target KV",
@@ -63,10 +63,11 @@ def describe(category: str, holder: Holder) -> str:
     match category:
         case "target_kv" | "drafter_kv":
             owner = category.removesuffix("_kv")
-            return _listed(_kv(held) for held in _holdings(holder) if held.owner == owner and kinds.grows(held.spec))
+            return _listed(_kv(held, holder) for held in _holdings(holder) if held.owner == owner and _is_kv(held.spec))
         case "target_window" | "drafter_window":
             owner = category.removesuffix("_window")
-            return _listed(_window(held, holder) for held in _windows(holder) if held.owner == owner)
+            parts = [_window(held, holder) for held in _windows(holder) if held.owner == owner]
+            return _listed(iter(parts)) + _in_flight_share(category, holder)
         case "state":
             return _listed(_state(held) for held in _states(holder))
         case "speculative_state":
@@ -131,19 +132,37 @@ def _states(holder: Holder) -> list[Held]:
 
 
 def _windows(holder: Holder) -> list[Held]:
-    return [h for h in _holdings(holder) if isinstance(h.spec, AttentionSpec) and not kinds.grows(h.spec)]
+    """Layers whose blocks a length bounds; those that differ only in the bytes of a page together."""
+    found: dict[tuple[object, ...], Held] = {}
+    for held in _holdings(holder):
+        if isinstance(held.spec, AttentionSpec) and not _is_kv(held.spec):
+            key = (held.letter, held.words, held.spec.block_size, held.spec.extra_retained_tokens, held.blocks)
+            more = found[key].num_layers if key in found else 0
+            found[key] = held._replace(num_layers=held.num_layers + more)
+    return list(found.values())
 
 
 def _wastes(holder: Holder, what: str) -> list[padding.Waste]:
-    return [w for w in padding.wastes(holder.plan, holder.layers) if w.what == what]
+    return [w for w in padding.wastes(holder.plan, holder.layers, dcp_size(holder.options)) if w.what == what]
+
+
+def dcp_size(options: Mapping[str, Any]) -> int:
+    """Decode context parallel size: ranks that share the tokens of a sharded block."""
+    return int(options.get("decode_context_parallel_size") or 1)
+
+
+def _is_kv(spec: Spec) -> bool:
+    """Whether the layer's pages count as KV that is kept whole: what grows with context, and cross attention."""
+    return kinds.grows(spec) or spec.kind == CROSS_ATTENTION
 
 
 def _layers(held: Held) -> str:
     return f"{plural(held.num_layers, f'{held.letter} layer')} ({held.words})"
 
 
-def _kv(held: Held) -> str:
-    per_token = held.spec.unpadded_page_size_bytes / held.spec.block_size
+def _kv(held: Held, holder: Holder) -> str:
+    ranks = dcp_size(holder.options) if held.spec.dcp_sharded else 1
+    per_token = held.spec.unpadded_page_size_bytes / (held.spec.block_size * ranks)
     return f"{_layers(held)} of {size(per_token)} per token"
 
 
@@ -171,6 +190,13 @@ def _in_flight(spec: Spec, holder: Holder) -> str:
     return f": {window} + {number(reserve)} in flight"
 
 
+def _in_flight_share(category: str, holder: Holder) -> str:
+    """The bytes that the in-flight reserve adds to the windows."""
+    cost = holder.plan.request_cost
+    reserve = 0 if cost is None else cost.parts.get(f"{category}_in_flight", 0)
+    return f" ({size(reserve)} of it in flight)" if reserve else ""
+
+
 def _state(held: Held) -> str:
     return f"{_layers(held)}: {size(held.spec.unpadded_page_size_bytes)} each"
 
@@ -196,7 +222,7 @@ def _tail(holder: Holder) -> str:
     """The growing groups' block sizes: the last block of each table is filled in part."""
     sizes: dict[str, int] = {}
     for held in _holdings(holder):
-        if kinds.grows(held.spec):
+        if _is_kv(held.spec):
             sizes[held.letter] = held.spec.block_size
     return "last block in part filled, blocks of " + ", ".join(f"{n:,} tokens ({mark})" for mark, n in sizes.items())
 
@@ -218,12 +244,13 @@ def _contrast_states(before: Holder, after: Holder) -> str:
         was = old.get(held.letter)
         text = _state(held)
         if was is not None and was.spec != held.spec and isinstance(was.spec, StateSpec):
-            text += f" instead of {size(was.spec.unpadded_page_size_bytes)}{_reshaped(was.spec, held.spec)}"
+            text += f" instead of {size(was.spec.unpadded_page_size_bytes)}{reshaped(was.spec, held.spec)}"
         parts.append(text)
     return _listed(iter(parts)) or f"no longer: {describe('state', before)}"
 
 
-def _reshaped(old: StateSpec, new: Spec) -> str:
+def reshaped(old: StateSpec, new: Spec) -> str:
+    """The shapes and dtypes of a state that differ, in brackets: `` (10x8192 instead of 3x8192)``; or nothing."""
     if not isinstance(new, StateSpec):
         return ""
     pairs = [

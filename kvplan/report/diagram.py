@@ -48,19 +48,18 @@ class Row(NamedTuple):
 
 def rows(plan: Plan, layers: Mapping[str, CacheLayer]) -> list[Row]:
     """The plan's groups as rows, in the engine's order."""
-    return [_row(group, plan.bytes_per_block, layers) for group in plan.groups]
+    return [_row(group, plan.layout, layers) for group in plan.groups]
 
 
-def _row(group: Group, bytes_per_block: int | None, layers: Mapping[str, CacheLayer]) -> Row:
+def _row(group: Group, layout: str, layers: Mapping[str, CacheLayer]) -> Row:
     pages = tuple(
-        Page(kinds.letter(name, layers[name].owner, layers[name].spec), spec.page_size_bytes)
+        Page(kinds.letter(name, layers[name].owner, layers[name].spec), kinds.occupied(spec, layout))
         for name, spec in zip(group.layers, group.layer_specs, strict=True)
     )
-    used = sum(page.bytes for page in pages)
     return Row(
         letters="".join(dict.fromkeys(page.letter for page in pages)),
         pages=pages,
-        idle_bytes=max(0, (bytes_per_block or used) - used),
+        idle_bytes=group.padding_bytes,
         padding_pages=group.padding_pages,
         grows=kinds.grows(group.spec),
         eagle=group.is_eagle_group,
@@ -69,8 +68,11 @@ def _row(group: Group, bytes_per_block: int | None, layers: Mapping[str, CacheLa
 
 def is_packed(plan: Plan) -> bool:
     """Whether the plan's pages differ in size, so that its block is drawn to scale."""
-    sizes = {spec.page_size_bytes for group in plan.groups for spec in group.layer_specs}
-    return len(sizes) > 1
+    return len(_page_sizes(plan)) > 1
+
+
+def _page_sizes(plan: Plan) -> set[int]:
+    return {kinds.occupied(spec, plan.layout) for spec in {s for g in plan.groups for s in g.layer_specs}}
 
 
 def title(name: str, plan: Plan) -> str:
@@ -87,7 +89,7 @@ def title(name: str, plan: Plan) -> str:
 def _unit_words(plan: Plan) -> str:
     """``= 12 pages of 1.25 MiB =`` where the block is a whole number of its smallest page, else nothing."""
     unit = _unit(plan)
-    smallest = min((spec.page_size_bytes for g in plan.groups for spec in g.layer_specs), default=0)
+    smallest = min(_page_sizes(plan), default=0)
     total = plan.bytes_per_block or 0
     if not is_packed(plan) or unit != smallest or total == unit:
         return ""
@@ -96,7 +98,7 @@ def _unit_words(plan: Plan) -> str:
 
 def _unit(plan: Plan) -> int:
     """The largest size in bytes of which every page and the block are whole multiples."""
-    return gcd(plan.bytes_per_block or 0, *(spec.page_size_bytes for g in plan.groups for spec in g.layer_specs))
+    return gcd(plan.bytes_per_block or 0, *_page_sizes(plan))
 
 
 def draw(plan: Plan, layers: Mapping[str, CacheLayer], view: View = VIEW) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kvplan import spec as s
@@ -175,6 +175,7 @@ def block(spec: Spec, max_model_len: int | None) -> str:
     return number(spec.block_size)
 
 
-def sum_pages(specs: Sequence[Spec]) -> int:
-    """Bytes that layers occupy in one block together."""
-    return sum(spec.page_size_bytes for spec in specs)
+def occupied(spec: Spec, layout: str) -> int:
+    """Bytes that a layer occupies in a block: its page, in a layer-outermost layout the stride between two pages."""
+    size = spec.page_size_bytes
+    return size if layout.startswith("B") else s.round_up(size, max(1, spec.block_stride_alignment_bytes))

@@ -14,7 +14,7 @@ def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> lis
     rest = " " * len(first) if rest is None else rest
     out: list[str] = []
     line, empty = first, True
-    for word in text.split():
+    for word in _words(text):
         if not empty and len(line) + 1 + len(word) > width:
             out.append(line)
             line, empty = rest, True
@@ -24,6 +24,20 @@ def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> lis
             out.append(line[:width])
             line = rest + line[width:]
     out.append(line.rstrip())
+    return out
+
+
+_UNITS = frozenset({"B", "KiB", "MiB", "GiB", "%"})
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, a number and its unit as one."""
+    out: list[str] = []
+    for word in text.split():
+        if out and word.rstrip(".,;:)") in _UNITS:
+            out[-1] += f" {word}"
+        else:
+            out.append(word)
     return out
 
 

@@ -46,6 +46,11 @@ def percent(fraction: float, *, sign: bool = False) -> str:
     return f"{value:+,.1f} %" if sign else f"{value:,.1f} %"
 
 
+def share(fraction: float) -> str:
+    """A surplus as a short percentage: ``+50 %``, ``+16.7 %``."""
+    return f"+{round(fraction * 100, 1):,g} %"
+
+
 def concurrency(value: float) -> str:
     """Requests at once with two decimals, as vLLM logs it."""
     return f"{value:,.2f}"

@@ -37,6 +37,7 @@ class Waste(NamedTuple):
     block_size: int
     blocks_per_request: int
     grows: bool
+    sharded: bool
     times: int = 1
     of: int = 1
     """Groups or layers of these letters in the plan."""
@@ -50,8 +51,11 @@ class Waste(NamedTuple):
         return self.times * self.unused_bytes / self.block_size
 
 
-def wastes(plan: Plan, layers: Mapping[str, CacheLayer]) -> list[Waste]:
-    """Every waste of the plan, the largest per request first. Equal ones are counted together."""
+def wastes(plan: Plan, layers: Mapping[str, CacheLayer], dcp: int = 1) -> list[Waste]:
+    """Every waste of the plan, the largest per request first. Equal ones are counted together.
+
+    ``dcp``: decode context parallel size; a sharded block then stands for that many times its own tokens.
+    """
     found: dict[Waste, int] = {}
     totals: dict[tuple[str, str], int] = {}
     for group in plan.groups:
@@ -59,48 +63,51 @@ def wastes(plan: Plan, layers: Mapping[str, CacheLayer]) -> list[Waste]:
         letters = "".join(dict.fromkeys(marks))
         for key in ((EMPTY, letters), *((ROUNDING, mark) for mark in marks)):
             totals[key] = totals.get(key, 0) + 1
-        for waste in (*_empty(group, letters, plan.bytes_per_block, layers), *_rounding(group, marks, layers)):
+        for waste in (*_empty(group, letters, plan, layers), *_rounding(group, marks, plan, layers)):
             found[waste] = found.get(waste, 0) + 1
-    out = [w._replace(times=n, of=totals[w.what, w.letters]) for w, n in found.items()]
+    out = [
+        w._replace(times=n, of=totals[w.what, w.letters], block_size=w.block_size * (dcp if w.sharded else 1))
+        for w, n in found.items()
+    ]
     return sorted(out, key=lambda w: -w.bytes_per_request)
 
 
-def _empty(
-    group: Group, letters: str, bytes_per_block: int | None, layers: Mapping[str, CacheLayer]
-) -> Iterator[Waste]:
-    pages = {spec.page_size_bytes for spec in group.layer_specs}
-    used = sum(spec.page_size_bytes for spec in group.layer_specs)
-    if bytes_per_block is None or bytes_per_block <= used:
+def _empty(group: Group, letters: str, plan: Plan, layers: Mapping[str, CacheLayer]) -> Iterator[Waste]:
+    if not group.padding_bytes:
         return
-    whole = len(pages) == 1 and group.padding_pages * pages.pop() == bytes_per_block - used
+    pages = {spec.page_size_bytes for spec in group.layer_specs}
+    whole = len(pages) == 1 and group.padding_pages * pages.pop() == group.padding_bytes
     yield Waste(
         what=EMPTY,
         letters=letters,
         words=kinds.words(group.layers[0], layers[group.layers[0]].spec),
-        unused_bytes=bytes_per_block - used,
-        whole_bytes=bytes_per_block,
+        unused_bytes=group.padding_bytes,
+        whole_bytes=plan.bytes_per_block or 0,
         padding_pages=group.padding_pages,
         pages=len(group.layers) + group.padding_pages if whole else 0,
         block_size=group.block_size,
         blocks_per_request=group.blocks_per_request,
         grows=kinds.grows(group.spec),
+        sharded=group.spec.dcp_sharded,
     )
 
 
-def _rounding(group: Group, marks: list[str], layers: Mapping[str, CacheLayer]) -> Iterator[Waste]:
+def _rounding(group: Group, marks: list[str], plan: Plan, layers: Mapping[str, CacheLayer]) -> Iterator[Waste]:
     for name, mark, spec in zip(group.layers, marks, group.layer_specs, strict=True):
-        if spec.page_size_bytes > spec.unpadded_page_size_bytes:
+        page = kinds.occupied(spec, plan.layout)
+        if page > spec.unpadded_page_size_bytes:
             yield Waste(
                 what=ROUNDING,
                 letters=mark,
                 words=kinds.words(name, layers[name].spec),
-                unused_bytes=spec.page_size_bytes - spec.unpadded_page_size_bytes,
-                whole_bytes=spec.page_size_bytes,
+                unused_bytes=page - spec.unpadded_page_size_bytes,
+                whole_bytes=page,
                 padding_pages=0,
                 pages=0,
                 block_size=group.block_size,
                 blocks_per_request=group.blocks_per_request,
                 grows=kinds.grows(group.spec),
+                sharded=group.spec.dcp_sharded,
             )
 
 
@@ -111,18 +118,15 @@ def sentence(waste: Waste) -> str:
 
 def where(w: Waste) -> str:
     """Which groups or layers waste, and how much of what: ``2 of 4 F groups leave 1 of 3 pages empty``."""
-    verb = "s" if w.times == 1 else ""
+    leave = "leaves" if w.times == 1 else "leave"
     if w.what == ROUNDING:
-        return (
-            f"{plural(w.times, f'{w.letters} layer')} ({w.words}) store{verb} {size(w.whole_bytes - w.unused_bytes)} "
-            f"in a page of {size(w.whole_bytes)}"
-        )
+        layers = f"{plural(w.times, f'{w.letters} layer')} ({w.words})"
+        return f"{layers} {leave} {size(w.unused_bytes)} of every {size(w.whole_bytes)} page unused"
     if w.of > w.times:
         groups = f"{w.times:,} of {plural(w.of, f'{w.letters} group')}"
     else:
         every = "both" if w.times == 2 else f"all {w.times:,}"
         groups = f"the {w.letters} group" if w.times == 1 else f"{every} {w.letters} groups"
-    leave = "leaves" if w.times == 1 else "leave"
     if 0 < w.pages <= _MOST_PAGES:
         return f"{groups} {leave} {w.padding_pages:,} of {w.pages:,} pages empty"
     return f"{groups} {leave} {size(w.unused_bytes)} of every {size(w.whole_bytes)} block empty"
@@ -140,9 +144,9 @@ def per_token(n: float) -> str:
     return f"{number(n)} bytes per token" if n < 1024 else f"{size(n)} ({number(n)} bytes) per token"
 
 
-def lines(plan: Plan, layers: Mapping[str, CacheLayer], most: int = 6) -> list[str]:
+def lines(plan: Plan, layers: Mapping[str, CacheLayer], dcp: int = 1, most: int = 6) -> list[str]:
     """The largest wastes of a plan as sentences without full stops, the small rest in one line."""
-    found = wastes(plan, layers)
+    found = wastes(plan, layers, dcp)
     total = sum(w.bytes_per_request for w in found)
     shown = [w for w in found[:most] if w.bytes_per_request * 200 >= total]
     out = [sentence(w) for w in shown]

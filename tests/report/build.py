@@ -85,6 +85,7 @@ def plan(
         block = group_size * page
     else:
         groups = [_empty_pages(g, block) for g in groups]
+    groups = [g._replace(padding_bytes=_idle(g, block)) for g in groups]
     per_request = sum(g.blocks_per_request for g in groups)
     num_blocks = None if budget is None else budget // block
     concurrency = None if num_blocks is None else num_blocks / per_request

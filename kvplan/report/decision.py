@@ -1,0 +1,91 @@
+"""The first sentence of every report: does it start, how many requests fit, under which grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.report.numbers import concurrency, gib, number, plural, size
+from kvplan.result import Plan, Result
+
+
+class Decision(NamedTuple):
+    """One sentence, and how it came out."""
+
+    outcome: str
+    """fits | refused | unsized (no budget was given) | empty (nothing to cache)."""
+    sentence: str
+
+
+def decide(result: Result) -> Decision:
+    """What the engine will do with the deployment, in one sentence."""
+    plan = result.plans[result.selected]
+    where = f"on {gpus(result)}{assumed_words(result.assumed)}"
+    engine = engine_words(result.engine)
+    if plan.error:
+        return Decision("refused", f"It does not start {where}: {_sentence(plan.error)}")
+    if not plan.groups:
+        return Decision("empty", f"It needs no KV cache {where}: no layer that {engine} runs caches anything.")
+    grouped = f"{plural(len(plan.groups), 'group')} of layers ({result.selected} grouping, layout {plan.layout})"
+    length = number(plan.max_model_len or result.config.max_model_len)
+    if plan.num_blocks is None or plan.max_concurrency is None:
+        return Decision(
+            "unsized",
+            f"It is planned but not sized {where}: {engine} makes {grouped}, {_per_request(plan)}; "
+            f"add --kv-cache-memory-bytes to see how many requests of {length} tokens fit.",
+        )
+    return Decision(
+        "fits",
+        f"It fits {where}{_budget(result)}: {engine} serves {concurrency(plan.max_concurrency)} requests of {length} "
+        f"tokens at once (logged as {number(plan.kv_cache_size_tokens or 0)} tokens), with {grouped}.",
+    )
+
+
+def _per_request(plan: Plan) -> str:
+    blocks, block = plan.blocks_per_request or 0, plan.bytes_per_block or 0
+    held = f"{plural(blocks, 'block')} of {size(block)}, {size(blocks * block)}"
+    return f"and one request of {number(plan.max_model_len or 0)} tokens holds {held}"
+
+
+def _budget(result: Result) -> str:
+    memory = result.available_memory_bytes
+    if not memory:
+        return ""
+    if len(set(memory)) == 1:
+        return f" with {gib(memory[0])} for the KV cache{' of each' if _world(result) > 1 else ''}"
+    return f" with {gib(min(memory))} to {gib(max(memory))} for the KV cache of each"
+
+
+def assumed_words(assumed: Sequence[str]) -> str:
+    """What kvplan assumed, in brackets; nothing where everything was given."""
+    return f" (assumed: {'; '.join(assumed)})" if assumed else ""
+
+
+def _world(result: Result) -> int:
+    return result.config.tensor_parallel_size * result.config.pipeline_parallel_size
+
+
+def gpus(result: Result) -> str:
+    """The GPUs of one engine: ``one B300``, ``8 H200 (TP 4, PP 2)``."""
+    config = result.config
+    return gpu_words(getattr(config.gpu, "name", None), config.tensor_parallel_size, config.pipeline_parallel_size)
+
+
+def gpu_words(name: str | None, tensor_parallel_size: int, pipeline_parallel_size: int) -> str:
+    """A number of GPUs and how the model is split over them."""
+    world = tensor_parallel_size * pipeline_parallel_size
+    if world == 1:
+        return f"one {name or 'GPU'}"
+    split = [f"TP {tensor_parallel_size}"] if tensor_parallel_size > 1 else []
+    split += [f"PP {pipeline_parallel_size}"] if pipeline_parallel_size > 1 else []
+    return f"{world:,} {name or 'GPU'} ({', '.join(split)})"
+
+
+def engine_words(engine: str) -> str:
+    """``vLLM 0.33.0``, ``vllm-next``."""
+    return engine.replace("vllm-", "vLLM ") if engine.startswith("vllm-0") else engine
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith(".") else text + "."
