@@ -171,40 +171,31 @@ def fit(
     ``block_bytes`` and ``available``: bytes of a block, and of the budget, on each pipeline stage. ``auto_fit``:
     max_model_len shrinks to what fits (--max-model-len auto). One block, the null block, is never a request's.
     """
+    remedy = "raise --gpu-memory-utilization or --kv-cache-memory-bytes, or lower --max-model-len"
     if num_gpu_blocks_override is not None:
         available = [num_gpu_blocks_override * size for size in block_bytes]
+        remedy = "raise --num-gpu-blocks-override or lower --max-model-len"
     budgets = [budget - size for budget, size in zip(available, block_bytes, strict=True)]
     fitting = [longest_model_len(need, size, b, limits) for size, b in zip(block_bytes, budgets, strict=True)]
     longest = min(fitting)
-    if auto_fit:
-        if longest <= 0:
-            smallest = in_gib(budgets[fitting.index(longest)])
-            return Capacity(None, limits.max_model_len, 0, cannot_start(f"{smallest} GiB do not hold a single token"))
+    if auto_fit and longest > 0:
         limits = limits._replace(max_model_len=longest)
     for size, budget, length in zip(block_bytes, budgets, fitting, strict=True):
-        error = shortage(size * need.blocks(limits), budget, length, limits.max_model_len)
-        if error:
-            return Capacity(None, limits.max_model_len, longest, error)
+        reason = shortage(size * need.blocks(limits), budget, length, limits.max_model_len)
+        if reason:
+            return Capacity(None, limits.max_model_len, longest, f"vLLM does not start: {reason}; {remedy}.")
     blocks = min([budget // size for budget, size in zip(available, block_bytes, strict=True)])
     return Capacity(blocks, limits.max_model_len, longest)
 
 
-def cannot_start(reason: str) -> str:
-    """One sentence: vLLM does not start, why, and what to change."""
-    return (
-        f"vLLM does not start: {reason}; raise --gpu-memory-utilization or --kv-cache-memory-bytes, "
-        "or lower --max-model-len."
-    )
-
-
 def shortage(needed: int, budget: int, longest: int, max_model_len: int) -> str | None:
-    """The sentence for a budget (bytes without the null block) that does not hold one request; None where it does."""
+    """Why a budget (bytes without the null block) does not hold one request; None where it does."""
     if budget <= 0:
-        return cannot_start("the KV cache budget does not hold a block besides the null block")
+        return "the KV cache budget does not hold a block besides the null block"
     if needed <= budget:
         return None
-    fits = f", which holds at most {longest} tokens" if longest > 0 else ""
-    return cannot_start(
+    fits = f", which hold at most {longest} tokens" if longest > 0 else ", which do not hold a single token"
+    return (
         f"one request of max_model_len {max_model_len} needs {in_gib(needed)} GiB of KV cache and "
         f"{in_gib(budget)} GiB are available{fits}"
     )

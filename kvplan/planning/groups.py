@@ -131,16 +131,19 @@ def aligned_to(spec: Spec, block_size: int, common_page: int) -> Spec:
     return spec.rebuilt(block_size=tokens, page_size_padded=common_page)
 
 
-def on_stage(groups: Sequence[Grouped], stages: Sequence[int], stage: int) -> list[Grouped]:
-    """The groups as one pipeline stage sees them: its own layers, possibly none (`_project_kv_cache_groups_to_worker`).
+def on_stages(groups: Sequence[Grouped], stages: Sequence[int], num_stages: int) -> list[list[Grouped]]:
+    """The groups as each pipeline stage sees them: its own layers, possibly none.
 
-    ``stages``: the stage of each layer.
+    ``stages``: the stage of each layer. (`_project_kv_cache_groups_to_worker`.)
     """
-    out = []
+    out: list[list[Grouped]] = [[] for _ in range(num_stages)]
     for group in groups:
-        mine = [i for i, layer in enumerate(group.layers) if stages[layer] == stage]
-        own = group.layer_specs
-        if own is not None and mine:
-            own = tuple([own[i] for i in mine])
-        out.append(Grouped([group.layers[i] for i in mine], group.spec if own is None else own[0], own))
+        members: list[list[int]] = [[] for _ in range(num_stages)]
+        own: list[list[Spec]] = [[] for _ in range(num_stages)]
+        specs = group.layer_specs or (group.spec,) * len(group.layers)
+        for layer, spec in zip(group.layers, specs, strict=True):
+            members[stages[layer]].append(layer)
+            own[stages[layer]].append(spec)
+        for stage, (mine, kept) in enumerate(zip(members, own, strict=True)):
+            out[stage].append(Grouped(mine, group.spec, None if group.layer_specs is None else tuple(kept)))
     return out

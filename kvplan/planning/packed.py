@@ -5,11 +5,12 @@ From `_get_packed_kv_cache_groups` and `_approximate_gcd` (vllm/v1/core/kv_cache
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.planning.layer_set import CannotPlan, Grouped, LayerSet
-from kvplan.planning.uniform_type import same_type
+from kvplan.planning.uniform_type import takes_in, type_key
 from kvplan.planning.unify import page_size
 from kvplan.spec import CIRCULAR_BUFFER, MAMBA, WINDOW_KINDS, Spec, cdiv
 
@@ -61,12 +62,15 @@ def packed_groups(layers: LayerSet) -> list[Grouped] | None:
 def buckets_of(layers: LayerSet, pages: Sequence[int]) -> list[Bucket]:
     """Layers in the first bucket whose type they have. ``pages``: page bytes of each distinct spec."""
     buckets: list[Bucket] = []
+    by_type: dict[tuple[object, ...], list[Bucket]] = {}
     homes: list[Bucket] = []
     for spec in layers.specs:
-        home = next((b for b in buckets if same_type(b.first, spec)), None)
+        candidates = by_type.setdefault(type_key(spec), [])
+        home = next((bucket for bucket in candidates if takes_in(bucket.first, spec)), None)
         if home is None:
             home = Bucket(spec, [], {})
             buckets.append(home)
+            candidates.append(home)
         homes.append(home)
     for layer, spec_id in zip(layers.layers, layers.ids, strict=True):
         home = homes[spec_id]
@@ -87,8 +91,13 @@ def least_round_up(values: Sequence[int], floor: int) -> int:
 
     The largest of equally good sizes.
     """
-    sizes = range(floor, max(values) + 1)
-    return min(sizes, key=lambda size: (sum(-value % size for value in values), -size), default=floor)
+    counted = Counter(values)
+    best, best_padding = floor, -1
+    for size in range(floor, max(values) + 1):
+        padding = sum([-value % size * count for value, count in counted.items()])
+        if best_padding < 0 or padding <= best_padding:
+            best, best_padding = size, padding
+    return best
 
 
 def is_state(bucket: Bucket, repeats: int | None) -> bool:

@@ -22,7 +22,7 @@ from kvplan.planning.capacity import (
     stride_bytes,
     used_bytes,
 )
-from kvplan.planning.groups import Grouping, group_layers, on_stage, retain
+from kvplan.planning.groups import Grouping, group_layers, on_stages, retain
 from kvplan.planning.layer_set import CannotPlan, Grouped, intern
 from kvplan.planning.padding import cost_of, holdings_of
 from kvplan.planning.uniform_page import Bucket, GroupSize, least_padding_group_size, main_group_size
@@ -186,13 +186,12 @@ def _bytes_per_stage(
     groups: Sequence[Grouped], layers: Sequence[CacheLayer], layout: str, num_stages: int
 ) -> tuple[int, ...]:
     """Bytes per block on each pipeline stage. CannotPlan where a stage cannot lay its pages out."""
-    stages = [layer.stage for layer in layers]
-    out = []
-    for stage in range(num_stages):
-        own = groups if num_stages == 1 else on_stage(groups, stages, stage)
+    per_stage = [groups]
+    if num_stages > 1:
+        per_stage = [*on_stages(groups, [layer.stage for layer in layers], num_stages)]
+    for own in per_stage:
         check_layout(own, layout)
-        out.append(bytes_per_block(own, layout))
-    return tuple(out)
+    return tuple([bytes_per_block(own, layout) for own in per_stage])
 
 
 def _with_capacity(plan: Plan, need: Need, stage_bytes: Sequence[int], pool: _Pool, limits: Limits) -> Plan:

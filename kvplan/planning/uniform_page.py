@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kvplan.planning.layer_set import CannotPlan, Grouped, LayerSet
-from kvplan.planning.uniform_type import Merge, extend, merged, start
+from kvplan.planning.uniform_type import Merge, extend, merge_key, merged, start
 from kvplan.spec import Spec, cdiv
 
 
@@ -40,16 +40,19 @@ def least_padding_group_size(counts: Sequence[int], worst_case_bytes: Sequence[i
     """
     largest = max(counts)
     low = min(max(min(counts), minimum), largest)
-    buckets = list(zip(worst_case_bytes, counts, strict=True))
-    best, best_padding, best_groups = low, -1, 0
+    worst_by_count: dict[int, tuple[int, int]] = {}
+    for worst, count in zip(worst_case_bytes, counts, strict=True):
+        total, buckets = worst_by_count.get(count, (0, 0))
+        worst_by_count[count] = (total + worst, buckets + 1)
+    best, best_cost = low, None
     for size in range(low, largest + 1):
         padding = groups = 0
-        for worst, count in buckets:
+        for count, (worst, buckets) in worst_by_count.items():
             short = -count % size
             padding += worst * short
-            groups += (count + short) // size
-        if best_padding < 0 or (padding, groups) < (best_padding, best_groups):
-            best, best_padding, best_groups = size, padding, groups
+            groups += buckets * ((count + short) // size)
+        if best_cost is None or (padding, groups) < best_cost:
+            best, best_cost = size, (padding, groups)
     return best
 
 
@@ -57,8 +60,11 @@ def buckets_of(layers: LayerSet) -> list[Bucket]:
     """Layers by spec, each spec put into the first bucket that merges with it."""
     buckets: list[Bucket] = []
     merges: list[Merge | None] = []
+    candidates: dict[tuple[object, ...], list[int]] = {}
     for spec, members in zip(layers.specs, layers.layers_by_spec(), strict=True):
-        for i, merge in enumerate(merges):
+        positions = candidates.setdefault(merge_key(spec), [])
+        for i in positions:
+            merge = merges[i]
             extended = None if merge is None else extend(merge, spec)
             if extended is not None:
                 merges[i] = extended
@@ -66,6 +72,7 @@ def buckets_of(layers: LayerSet) -> list[Bucket]:
                 buckets[i].specs.append(spec)
                 break
         else:
+            positions.append(len(buckets))
             buckets.append(Bucket(members, [spec]))
             merges.append(start(spec))
     return buckets
@@ -92,13 +99,15 @@ def _bucket_groups(bucket: Bucket, size: int, layers: LayerSet) -> list[Grouped]
         spec = _merged(bucket.specs)
         return [Grouped(group, spec) for group in dealt]
     by_layer = layers.spec_by_layer()
-    return [Grouped(group, _merged([by_layer[layer] for layer in group])) for group in dealt]
+    own = [{id(by_layer[layer]): by_layer[layer] for layer in group} for group in dealt]
+    return [Grouped(group, _merged(list(specs.values()))) for group, specs in zip(dealt, own, strict=True)]
 
 
 def _merged(specs: Sequence[Spec]) -> Spec:
     spec = merged(specs)
     if spec is None:
         raise CannotPlan(
-            f"{len(specs)} {specs[0].kind} caches ended up in one group although vLLM cannot merge their specs."
+            f"vLLM stops: {len(specs)} {specs[0].kind} caches are dealt to one group, but their windows, sinks or "
+            "replay settings differ."
         )
     return spec

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from kvplan.planning.layer_set import CannotPlan
 from kvplan.spec import (
-    CHUNKED_LOCAL,
+    FULL_ATTENTION,
     FULL_KINDS,
+    MLA,
     MLA_KINDS,
     RSWA,
     SINK_FULL_ATTENTION,
@@ -29,6 +30,8 @@ class Merge(NamedTuple):
     """What merging some specs has come to: the first spec, and what the others may add to it."""
 
     first: Spec
+    key: tuple[object, ...]
+    """`merge_key` of every merged spec."""
     sliding_window: int | None = None
     attention_chunk_size: int | None = None
     any_flag: bool = False
@@ -58,58 +61,26 @@ class Merge(NamedTuple):
         return first
 
 
-def start(first: Spec) -> Merge | None:
-    """A merge of one spec; None where vLLM cannot even merge the spec with itself."""
-    if not isinstance(first, AttentionSpec) or first.kind not in FULL_KINDS:
-        return Merge(first)
-    if first.kind in MLA_KINDS:
-        return None if first.head_size_v else Merge(first, any_flag=first.non_causal_multi_token_decode)
-    if first.kind == SINK_FULL_ATTENTION and first.tokens_per_state != 1:
-        return None
-    if first.sliding_window is not None and first.attention_chunk_size is not None:
-        return None
-    return Merge(first, first.sliding_window, first.attention_chunk_size, first.non_causal)
-
-
-def extend(merge: Merge, spec: Spec) -> Merge | None:
-    """``merge`` with one more spec, or None where vLLM's `merge` refuses. O(1)."""
-    first = merge.first
-    if spec is first:
-        return merge
-    if not (isinstance(first, AttentionSpec) and isinstance(spec, AttentionSpec)):
-        return merge if spec == first else None
-    if first.kind in MLA_KINDS:
-        if spec.kind not in MLA_KINDS or _mla_key(spec) != _mla_key(first) or _page_key(spec) != _page_key(first):
-            return None
-        return merge._replace(any_flag=merge.any_flag or spec.non_causal_multi_token_decode)
-    if first.kind in FULL_KINDS:
-        return _extend_full(merge, first, spec)
-    if first.kind == SLIDING_WINDOW_MLA:
-        same = spec.kind == SLIDING_WINDOW_MLA and _window_mla_key(spec) == _window_mla_key(first)
-        return merge if same else None
-    return merge if spec == first else None
-
-
-def _extend_full(merge: Merge, first: AttentionSpec, spec: AttentionSpec) -> Merge | None:
-    if spec.kind not in FULL_KINDS or spec.kind in MLA_KINDS or _page_key(spec) != _page_key(first):
-        return None
-    if first.kind == RSWA and (spec.kind != RSWA or spec.rswa_window != first.rswa_window):
-        return None
-    if None not in (merge.sliding_window, spec.sliding_window) and merge.sliding_window != spec.sliding_window:
-        return None
-    chunk, other = merge.attention_chunk_size, spec.attention_chunk_size
-    if None not in (chunk, other) and chunk != other:
-        return None
-    window = spec.sliding_window if merge.sliding_window is None else merge.sliding_window
-    chunk = other if chunk is None else chunk
-    if window is not None and chunk is not None:
-        return None
-    return Merge(first, window, chunk, merge.any_flag or spec.non_causal)
-
-
-def _page_key(spec: AttentionSpec) -> tuple[object, ...]:
-    """The fields of vLLM's AttentionSpec, which full attention and MLA specs must share to merge."""
-    return (
+def merge_key(spec: Spec) -> tuple[object, ...]:
+    """What specs must share to merge; most kinds must be equal. Sliding-window MLA pages are not compared by vLLM."""
+    if not isinstance(spec, AttentionSpec):
+        return spec
+    if spec.kind == SLIDING_WINDOW_MLA:
+        return (
+            spec.kind,
+            spec.sliding_window,
+            spec.extra_retained_tokens,
+            spec.cache_dtype_str,
+            spec.tokens_per_state,
+            spec.model_version,
+            spec.bounded_replay,
+            spec.block_stride_alignment,
+            spec.dcp_sharded,
+            spec.max_tp_shards,
+        )
+    if spec.kind not in FULL_KINDS:
+        return spec
+    page = (
         spec.block_size,
         spec.num_kv_heads,
         spec.head_size,
@@ -124,31 +95,46 @@ def _page_key(spec: AttentionSpec) -> tuple[object, ...]:
         spec.dcp_sharded,
         spec.max_tp_shards,
     )
+    if spec.kind not in MLA_KINDS:
+        return (FULL_ATTENTION, page)
+    latent = (spec.cache_dtype_str, spec.topk_buffer_width, spec.model_version)
+    return (MLA, page, latent, spec.cache_role, spec.is_index_group_leader)
 
 
-def _mla_key(spec: AttentionSpec) -> tuple[object, ...]:
-    return (
-        spec.cache_dtype_str,
-        spec.topk_buffer_width,
-        spec.model_version,
-        spec.cache_role,
-        spec.is_index_group_leader,
-    )
+def start(first: Spec) -> Merge | None:
+    """A merge of one spec; None where vLLM cannot even merge the spec with itself."""
+    key = merge_key(first)
+    if not isinstance(first, AttentionSpec) or first.kind not in FULL_KINDS:
+        return Merge(first, key)
+    if first.kind in MLA_KINDS:
+        return None if first.head_size_v else Merge(first, key, any_flag=first.non_causal_multi_token_decode)
+    if first.kind == SINK_FULL_ATTENTION and first.tokens_per_state != 1:
+        return None
+    if first.sliding_window is not None and first.attention_chunk_size is not None:
+        return None
+    return Merge(first, key, first.sliding_window, first.attention_chunk_size, first.non_causal)
 
 
-def _window_mla_key(spec: AttentionSpec) -> tuple[object, ...]:
-    """What sliding-window MLA specs must share; vLLM does not compare their pages."""
-    return (
-        spec.sliding_window,
-        spec.extra_retained_tokens,
-        spec.cache_dtype_str,
-        spec.tokens_per_state,
-        spec.model_version,
-        spec.bounded_replay,
-        spec.block_stride_alignment,
-        spec.dcp_sharded,
-        spec.max_tp_shards,
-    )
+def extend(merge: Merge, spec: Spec) -> Merge | None:
+    """``merge`` with one more spec, or None where vLLM's `merge` refuses. O(1)."""
+    first = merge.first
+    if merge_key(spec) != merge.key:
+        return None
+    if not isinstance(spec, AttentionSpec) or not isinstance(first, AttentionSpec) or spec.kind not in FULL_KINDS:
+        return merge
+    if spec.kind in MLA_KINDS:
+        return merge._replace(any_flag=merge.any_flag or spec.non_causal_multi_token_decode)
+    if first.kind == RSWA and (spec.kind, spec.rswa_window) != (RSWA, first.rswa_window):
+        return None
+    window, chunk = merge.sliding_window, merge.attention_chunk_size
+    if window is None:
+        window = spec.sliding_window
+    if chunk is None:
+        chunk = spec.attention_chunk_size
+    clash = spec.sliding_window not in (None, window) or spec.attention_chunk_size not in (None, chunk)
+    if clash or (window is not None and chunk is not None):
+        return None
+    return Merge(first, merge.key, window, chunk, merge.any_flag or spec.non_causal)
 
 
 def merged(specs: Iterable[Spec]) -> Spec | None:
@@ -196,40 +182,37 @@ def _windows_differ(specs: Sequence[Spec]) -> bool:
     return len(windows) > 1 or len(chunks) > 1
 
 
-def same_type(first: Spec, spec: Spec) -> bool:
-    """Whether ``spec`` needs the token slots that ``first`` needs (`UniformTypeKVCacheSpecs.is_uniform_type`).
+def type_key(spec: Spec) -> tuple[object, ...]:
+    """What specs of one uniform type share (`UniformTypeKVCacheSpecs.is_uniform_type`)."""
+    slots = (spec.block_size, spec.dcp_sharded)
+    if isinstance(spec, StateSpec):
+        return (
+            *slots,
+            spec.num_speculative_blocks,
+            spec.num_prefill_checkpoint_blocks,
+            spec.prefill_checkpoint_alignment,
+            spec.page_size_bytes,
+            spec.tp_replicated,
+        )
+    if spec.kind in FULL_KINDS:
+        return (*slots, FULL_ATTENTION)
+    if spec.kind in WINDOW_KINDS:
+        return (*slots, SLIDING_WINDOW, spec.sliding_window)
+    return (*slots, spec.kind, spec.attention_chunk_size)
 
-    Not symmetric, as in vLLM: a sliding window takes a sliding-window MLA of the same window in, but not the reverse.
+
+def takes_in(first: Spec, spec: Spec) -> bool:
+    """Whether layers of the type of ``first`` take in ``spec``, which has the same `type_key`.
+
+    Not symmetric, as in vLLM: a sliding window takes in a sliding-window MLA of the same window, but not the reverse.
     """
-    if spec is first:
+    if not isinstance(first, AttentionSpec) or first.kind != SLIDING_WINDOW_MLA:
         return True
-    if spec.block_size != first.block_size or spec.dcp_sharded != first.dcp_sharded:
-        return False
-    if isinstance(first, StateSpec) or isinstance(spec, StateSpec):
-        both = isinstance(first, StateSpec) and isinstance(spec, StateSpec)
-        return both and _state_key(first) == _state_key(spec)  # type: ignore[arg-type]
-    kind = first.kind
-    if kind in FULL_KINDS:
-        return spec.kind in FULL_KINDS
-    if kind == SLIDING_WINDOW:
-        return spec.kind in WINDOW_KINDS and spec.sliding_window == first.sliding_window
-    if spec.kind != kind:
-        return False
-    if kind == SLIDING_WINDOW_MLA:
-        return (spec.sliding_window, spec.bounded_replay) == (first.sliding_window, first.bounded_replay)
-    return kind != CHUNKED_LOCAL or spec.attention_chunk_size == first.attention_chunk_size
-
-
-def _state_key(spec: StateSpec) -> tuple[object, ...]:
-    return (
-        spec.num_speculative_blocks,
-        spec.num_prefill_checkpoint_blocks,
-        spec.prefill_checkpoint_alignment,
-        spec.page_size_bytes,
-        spec.tp_replicated,
-    )
+    return isinstance(spec, AttentionSpec) and (spec.kind, spec.bounded_replay) == (first.kind, first.bounded_replay)
 
 
 def one_type(specs: Sequence[Spec]) -> bool:
     """Whether all of ``specs`` (at least one) are of the first one's type."""
-    return all(same_type(specs[0], spec) for spec in specs)
+    first = specs[0]
+    key = type_key(first)
+    return all(spec is first or (type_key(spec) == key and takes_in(first, spec)) for spec in specs)
