@@ -123,4 +123,6 @@ def layer_is_causal(config: Config, index: int) -> bool:
 
 def has_non_causal_layer(config: Config) -> bool:
     """Whether the drafter needs a backend with bidirectional attention."""
-    return not all(layer_is_causal(config, i) for i in range(config.integer("num_hidden_layers", maximum=10_000)))
+    return not all(
+        layer_is_causal(config, i) for i in range(config.integer("num_hidden_layers", minimum=0, maximum=20_000))
+    )

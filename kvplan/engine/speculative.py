@@ -144,9 +144,7 @@ def _hidden_states_root(target: ResolvedModel, options: Mapping[str, Any]) -> Co
     given = options.get("draft_model_config")
     fields = given.get("hf_config") if isinstance(given, Mapping) else None
     extra = dict(fields) if isinstance(fields, Mapping) else {}
-    return target.root.replace(
-        **{**extra, "architectures": ["ExtractHiddenStatesModel"], "model_type": "extract_hidden_states"}
-    )
+    return target.root.replace(**{**extra, "architectures": ["ExtractHiddenStatesModel"]})
 
 
 def _check_lookup(options: Mapping[str, Any]) -> None:
@@ -220,6 +218,11 @@ def _num_speculative_tokens(method: str, options: Mapping[str, Any], model: Reso
         key = "block_size" if root.get("block_size") is not None else "dspark_block_size"
         return _tokens(options, root.optional_integer(key))
     n_predict = root.optional_integer("n_predict", minimum=0)
+    if method == "mtp" and options.get("num_speculative_tokens") is None:
+        raise Refused(
+            "--speculative-config without num_speculative_tokens: vLLM 0.33.0 fails on an MTP drafter without a count; "
+            f"add it ({root.where} predicts {n_predict})."
+        )
     tokens = _tokens(options, n_predict)
     if n_predict is not None and tokens > n_predict and (not n_predict or tokens % n_predict):
         raise Refused(
