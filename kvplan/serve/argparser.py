@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kvplan.serve import messages
 from kvplan.serve.flagtable import Flag, flag_of, matches, option_strings
-from kvplan.serve.marks import is_only_mark
+from kvplan.serve.marks import is_only_mark, is_unknown
 from kvplan.serve.values import convert
 
 
@@ -22,17 +22,19 @@ class Option(NamedTuple):
 class Parsed:
     """What was read; grows while parse() runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, positional: bool) -> None:
+        self.positional = positional  # whether the model may stand by itself
         self.model: str | None = None
         self.values: dict[str, object] = {}
         self.errors: list[str] = []
         self.dropped: list[str] = []  # variables without a value where no value is needed
+        self.after_dash = False  # the argument before had a typographic dash
         self.model_after: str | None = None  # the unknown flag that stood before the model
 
 
-def parse(args: list[str]) -> Parsed:
-    """Read prepared arguments (see prepare.py)."""
-    parsed = Parsed()
+def parse(args: list[str], positional: bool = True) -> Parsed:
+    """Read prepared arguments (see prepare.py). positional: false where a model by itself is thrown away."""
+    parsed = Parsed(positional)
     kinds, known = classify(args, parsed)
     index, last = 0, ""
     while index < len(args):
@@ -117,7 +119,7 @@ def take_unknown(parsed: Parsed, args: list[str], kinds: str, index: int, ambigu
     """A flag that vLLM does not know: it takes the next argument with it once the model is known."""
     value, after = "", index + 1
     if "=" not in args[index] and after < len(args) and kinds[after] == "A":
-        if parsed.model is not None:
+        if parsed.model is not None or not parsed.positional:
             value, after = args[after], after + 1
         else:
             parsed.model_after = args[index]
@@ -133,12 +135,15 @@ def take_positional(parsed: Parsed, text: str, last: str, adjacent: bool) -> Non
         if not adjacent:
             parsed.model_after = None
     elif is_only_mark(text):
-        parsed.dropped.append(text)
+        (parsed.errors if is_unknown(text) else parsed.dropped).append(messages.variable(text))
+    elif parsed.after_dash and adjacent is False:
+        parsed.after_dash = False  # the value of a flag with a typographic dash, which has its sentence
     elif parsed.model_after:
         # What seemed the model was the value of an unknown flag.
         parsed.model, parsed.model_after = text, None
     else:
         parsed.errors.append(messages.too_many(text, last if adjacent else ""))
+        parsed.after_dash = text[:1] in messages.DASHES
 
 
 def store(parsed: Parsed, flag: Flag, name: str, texts: list[str]) -> None:

@@ -54,7 +54,9 @@ def object_error(dest: str, value: object) -> str | None:
     """The sentence for a JSON flag whose keys vLLM checks later; it takes - for _ in them."""
     if not isinstance(value, dict):
         return f"{flag_name(dest)} is {shown(value)}, but takes a JSON object"
-    renamed = {str(key).replace("-", "_"): item for key, item in value.items()} if dest == "speculative_config" else value
+    renamed = (
+        {str(key).replace("-", "_"): item for key, item in value.items()} if dest == "speculative_config" else value
+    )
     errors = fit_config(LATER[dest], renamed)[1]
     return f"{flag_name(dest)} is refused by vLLM: {'; '.join(errors)}" if errors else None
 

@@ -6,17 +6,22 @@ A marked value passes every type check (nobody knows what it is), and the planne
 import re
 
 # Unicode noncharacters: clean() takes them out of everything that is read.
-OPEN, CLOSE = "\ufdd0", "\ufdd1"
+OPEN, CLOSE, UNKNOWN = "\ufdd0", "\ufdd1", "\ufdd2"
 
 
 def clean(text: str) -> str:
     """Input text without marks, NULs and carriage returns."""
-    return text.replace(OPEN, "").replace(CLOSE, "").replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+    return without_marks(text).replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def mark(reference: str) -> str:
-    """A reference such as $TP or ${TP} that has no value."""
-    return OPEN + reference + CLOSE
+def without_marks(text: str) -> str:
+    """The text as it was written."""
+    return text.replace(OPEN, "").replace(CLOSE, "").replace(UNKNOWN, "")
+
+
+def mark(reference: str, unknown: bool = False) -> str:
+    """A reference such as $TP or ${TP} that has no value; unknown: it has one, which only running would tell."""
+    return OPEN + (UNKNOWN if unknown else "") + without_marks(reference) + CLOSE
 
 
 def is_marked(text: str) -> bool:
@@ -29,10 +34,15 @@ def is_only_mark(text: str) -> bool:
     return text.startswith(OPEN) and text.endswith(CLOSE) and text.count(OPEN) == 1
 
 
+def is_unknown(text: str) -> bool:
+    """Whether some part of the text has a value that only running would tell."""
+    return UNKNOWN in text
+
+
 def unmark(value: object) -> object:
     """The value as it was written, at any depth."""
     if isinstance(value, str):
-        return value.replace(OPEN, "").replace(CLOSE, "")
+        return without_marks(value)
     if isinstance(value, list):
         return [unmark(item) for item in value]
     if isinstance(value, dict):
@@ -42,4 +52,4 @@ def unmark(value: object) -> object:
 
 def references(text: str) -> list[str]:
     """The references without a value, in order."""
-    return re.findall(f"{OPEN}([^{CLOSE}]*){CLOSE}", text)
+    return re.findall(f"{OPEN}{UNKNOWN}?([^{CLOSE}]*){CLOSE}", text)

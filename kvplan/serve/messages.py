@@ -5,6 +5,7 @@ import re
 from kvplan.serve.flags import VLLM_VERSION
 from kvplan.serve.flagtable import nearest, option_strings
 from kvplan.serve.jsonfields import shown
+from kvplan.serve.marks import is_unknown
 
 DASHES = "‐‑‒–—―−"
 
@@ -22,14 +23,14 @@ def unknown(arg: str, value: str) -> str:
     name = arg.split("=", 1)[0]
     subject = plain(f"{arg} {value}" if value else arg)
     if name in REMOVED:
-        return f"{subject} is unknown to vLLM {VLLM_VERSION}: {REMOVED[name]}"
+        return f"{subject} is unknown to vLLM {VLLM_VERSION}; {REMOVED[name]}"
     short = re.fullmatch(r"(-[a-z]+)(\d.*)", arg)
     if short and short.group(1) in option_strings():
         head, tail = short.groups()
-        return f"{subject} is unknown to vLLM {VLLM_VERSION}: write {head} {tail} or {head}={tail}"
+        return f"{subject} is unknown to vLLM {VLLM_VERSION}; write {head} {tail} or {head}={tail}"
     close = nearest(name)
     advice = f"did you mean {close}?" if close else "leave it out, or correct its name"
-    return f"{subject} is unknown to vLLM {VLLM_VERSION}: {advice}"
+    return f"{subject} is unknown to vLLM {VLLM_VERSION}; {advice}"
 
 
 def ambiguous(arg: str, names: list[str]) -> str:
@@ -38,7 +39,7 @@ def ambiguous(arg: str, names: list[str]) -> str:
 
     head = arg.split("=", 1)[0]
     if head in REMOVED:
-        return f"{plain(head)} is unknown to vLLM {VLLM_VERSION}: {REMOVED[head]}"
+        return f"{plain(head)} is unknown to vLLM {VLLM_VERSION}; {REMOVED[head]}"
     some = ", ".join(names[:6]) + (" and others" if len(names) > 6 else "")
     return f"{plain(head)} is ambiguous: it could be {some}; write the flag out"
 
@@ -56,6 +57,13 @@ def too_many(text: str, last: str) -> str:
         return f"{plain(text)} starts with a typographic dash: write {'--' + plain(text.lstrip(DASHES))}"
     where = f" after {plain(last)}" if last else ""
     return f"{shown(plain(text))}{where} is one argument too many: leave it out, or name the flag it belongs to"
+
+
+def variable(text: str) -> str:
+    """A variable where flags may stand: one that is unset expands to nothing, one that is unknown may hold flags."""
+    if not is_unknown(text):
+        return text
+    return f"{text} is set under a condition or by a command: write the flags that it stands for in its place"
 
 
 def instead(name: str, value: str) -> str:

@@ -1,0 +1,60 @@
+"""systemd units and Podman's container units: the command and its environment.
+
+Source of the rules: systemd.service(5), systemd.exec(5), podman-systemd.unit(5).
+"""
+
+import re
+from collections.abc import Iterator
+
+from kvplan.serve.launch import Launch, of_command, of_image
+from kvplan.serve.marks import mark
+from kvplan.serve.scope import Scope
+from kvplan.serve.shell import Command
+from kvplan.serve.words import SYSTEMD, Words
+
+
+def is_unit(text: str) -> bool:
+    """Whether a text is a unit that starts something."""
+    return bool(re.search(r"(?m)^\[(Service|Container)\]\s*$", text) and re.search(r"(?m)^\s*Exec(Start)?\s*=", text))
+
+
+def of_unit(text: str) -> Iterator[Launch]:
+    """Every start in a unit."""
+    entries = list(unit_entries(text))
+    env: dict[str, str] = {}
+    for key, value in entries:
+        if key == "Environment":
+            for word in Words(specifiers(value), Scope(), SYSTEMD).all():
+                name, equals, text_value = word.partition("=")
+                if equals:
+                    env[name] = text_value
+    image = next((value for key, value in entries if key == "Image"), "")
+    for key, value in entries:
+        if key == "ExecStart":
+            words = Words(specifiers(value.lstrip("-@:+!")), Scope(env), SYSTEMD).all()
+            yield from of_command(Command(words, env, []))
+        elif key == "Exec" and image:
+            yield from of_image(image, None, Words(specifiers(value), Scope(env), SYSTEMD).all(), env)
+
+
+def unit_entries(text: str) -> Iterator[tuple[str, str]]:
+    """(key, value) of every line, continued lines joined and comments between them left out."""
+    joined = ""
+    for line in text.split("\n"):
+        if line.lstrip()[:1] in ("#", ";"):
+            continue
+        if line.rstrip().endswith("\\"):
+            joined += line.rstrip()[:-1] + " "
+            continue
+        key, equals, value = (joined + line).partition("=")
+        joined = ""
+        if equals:
+            yield key.strip(), value.strip()
+    key, equals, value = joined.partition("=")
+    if equals:
+        yield key.strip(), value.strip()
+
+
+def specifiers(text: str) -> str:
+    """%% as a percent sign; other specifiers, such as %i, have no value here."""
+    return re.sub(r"%([%A-Za-z])", lambda found: "%" if found.group(1) == "%" else mark(found.group()), text)
