@@ -13,6 +13,6 @@ _WHY = ("layer_types, sliding_window", "model_executor/models/afmoe.py, AfmoeAtt
 
 def layers(model: Model) -> list[Layer]:
     config = model.config
-    require(config, "score_func")
+    require(config, "score_func", "route_norm", "n_group", "topk_group")
     config.sequence("layer_types")
     return uniform_gqa(model, _WHY, windows=windows_by_layer_type(config, num_layers(config)))

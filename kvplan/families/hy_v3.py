@@ -12,5 +12,5 @@ _WHY = ("num_key_value_heads, head_dim", "model_executor/models/hy_v3.py, HYV3At
 
 
 def layers(model: Model) -> list[Layer]:
-    require(model.config, "first_k_dense_replace")
+    require(model.config, "first_k_dense_replace", "expert_hidden_dim", "route_norm")
     return uniform_gqa(model, _WHY, num_kv_heads=model.config.integer("num_key_value_heads"))

@@ -12,5 +12,5 @@ _WHY = ("num_key_value_heads, head_dim", "model_executor/models/minimax_m2.py, M
 
 
 def layers(model: Model) -> list[Layer]:
-    require(model.config, "rotary_dim")
+    require(model.config, "rotary_dim", "scoring_func")
     return uniform_gqa(model, _WHY, num_kv_heads=model.config.integer("num_key_value_heads"))

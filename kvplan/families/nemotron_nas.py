@@ -23,7 +23,7 @@ def layers(model: Model) -> Iterator[Layer]:
         part = block.section("attention")
         if part is None:
             raise block.error("attention", "is missing; add it as the published config has it")
-        if part.boolean("no_op"):
+        if part.boolean("no_op", False):
             continue
         per_group = part.integer("n_heads_in_group", maximum=heads)
         yield attention(

@@ -20,7 +20,7 @@ def layers(model: Model) -> Iterator[Layer]:
     """The model takes the model-level window away, so a full layer is full whatever sliding_window says."""
     config = model.config
     count = num_layers(config)
-    require(config, "use_moe_router_bias")
+    require(config, "use_moe_router_bias", "need_fp32_gate", "norm_expert_weight")
     kinds = config.texts("layer_types", length=count)
     full = config.integer("num_attention_heads")
     sliding = config.optional_integer("num_sliding_attention_heads", minimum=0) or full
