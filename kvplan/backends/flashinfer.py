@@ -35,17 +35,12 @@ def nvfp4_content(head_size: int) -> int:
     return head_size // 2 + head_size // 16
 
 
-def customize_nvfp4(spec: AttentionSpec) -> AttentionSpec:
-    """K and V of a head in two slots of packed data and scales; other specs unchanged."""
+def nvfp4_slots(spec: AttentionSpec) -> AttentionSpec:
+    """K and V of a head in two slots of packed data and scales; specs of other caches unchanged."""
     if spec.state_content_bytes is not None or spec.kv_quant_mode != "nvfp4":
         return spec
-    content = nvfp4_content(spec.head_size)
-    if content != nvfp4_content(spec.head_size_v):
-        raise Refused(
-            f"--kv-cache-dtype nvfp4: K heads of {spec.head_size} and V heads of {spec.head_size_v} do not pack "
-            "into equal slots; choose another KV cache dtype."
-        )
-    return spec._replace(num_head_slots=2 * spec.num_kv_heads, state_content_bytes=content * size_of(spec.dtype))
+    content = nvfp4_content(spec.head_size) * size_of(spec.dtype)
+    return spec._replace(num_head_slots=2 * spec.num_kv_heads, state_content_bytes=content)
 
 
 class FlashInfer(Backend):
@@ -66,7 +61,13 @@ class FlashInfer(Backend):
     dcp = True
 
     def customize(self, env: BackendEnv, spec: AttentionSpec) -> AttentionSpec:
-        return customize_nvfp4(spec)
+        packed = nvfp4_slots(spec)
+        if packed is not spec and nvfp4_content(spec.head_size) != nvfp4_content(spec.head_size_v):
+            raise Refused(
+                f"--kv-cache-dtype nvfp4: K heads of {spec.head_size} and V heads of {spec.head_size_v} do not pack "
+                "into equal slots; choose another KV cache dtype."
+            )
+        return packed
 
     def kernel_block_sizes(self, env: BackendEnv, spec: Spec | None = None) -> KernelSizes:
         """Pages of 128 tokens and more only where grouped queries decode with TensorRT-LLM on Blackwell."""

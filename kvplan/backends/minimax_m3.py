@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.backends.base import Backend, BackendEnv, KernelSizes
-from kvplan.backends.flashinfer import customize_nvfp4
+from kvplan.backends.flashinfer import nvfp4_slots
 from kvplan.errors import Refused
 from kvplan.spec import AttentionSpec, Spec
 
@@ -29,7 +29,7 @@ class MiniMaxM3SparseNvfp4(MiniMaxM3Sparse):
     kv_cache_dtypes = ("nvfp4",)
 
     def customize(self, env: BackendEnv, spec: AttentionSpec) -> AttentionSpec:
-        return customize_nvfp4(spec)
+        return nvfp4_slots(spec)
 
     def layouts(self, env: BackendEnv) -> tuple[str, ...] | None:
         return ("LBHNC",)
