@@ -22,6 +22,7 @@ def structure(before: Deployment, after: Deployment) -> list[str]:
     """What differs between the plans that the engine uses, in sentences without full stops."""
     old, new = before.plan, after.plan
     found = [
+        *(_who(before, after) if after.name else ()),
         _options(before, after),
         _selection(before, after),
         _state(before, after),
@@ -32,9 +33,24 @@ def structure(before: Deployment, after: Deployment) -> list[str]:
     return [text for text in found if text]
 
 
+def _who(before: Deployment, after: Deployment) -> list[str]:
+    """What two documents are about, where it is not the same."""
+    out = [] if before.model == after.model else [f"model {after.model} instead of {before.model}"]
+    if before.drafter != after.drafter:
+        out.append(f"drafter {_drafter(after)} instead of {_drafter(before)}")
+    return out
+
+
+def _drafter(deployment: Deployment) -> str:
+    drafter = deployment.drafter
+    if drafter is None:
+        return "none"
+    return f"{drafter.id} ({drafter.method}, {plural(drafter.num_speculative_tokens, 'token')})"
+
+
 def _options(before: Deployment, after: Deployment) -> str:
     parts = [
-        f"--{name.replace('_', '-')} {_shown(new)} instead of {_shown(old)}"
+        f"{name} {_shown(new)} instead of {_shown(old)}"
         for name, (old, new) in changed_options(before, after).items()
         if name not in _SHOWN_ELSEWHERE
     ]

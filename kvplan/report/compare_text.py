@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.compare import Comparison, Entry, bytes_per_request, unchanged
 from kvplan.report import changes, costs
-from kvplan.report.decision import assumed_words, engine_words, gpu_words
+from kvplan.report.decision import assumed_words, engine_words, error_words, gpu_words
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import concurrency, number, percent, plural, signed_size, size
 from kvplan.report.style import VIEW, View
@@ -48,7 +48,7 @@ def headline(comparison: Comparison) -> str:
     model, plan = base.deployment.model, base.deployment.plan
     length = number(plan.max_model_len or 0)
     if plan.error:
-        start = f"{model} does not start {with_label(base)} under {engine} ({plan.error.rstrip('.')})"
+        start = f"{model} does not start {with_label(base)} under {engine} ({error_words(plan.error).rstrip('.')})"
     elif plan.max_concurrency is not None:
         start = (
             f"{model} under {engine} holds {concurrency(plan.max_concurrency)} requests of {length} tokens "
@@ -139,7 +139,8 @@ def _under_table(comparison: Comparison, view: View) -> list[str]:
     for entry in (base, *comparison.variants):
         for row in entry.rows:
             if row.plan.error:
-                out += wrap(f"{label(entry)}, {row.grouping}: {row.plan.error}", view.columns, "  - ", "    ")
+                text = f"{label(entry)}, {row.grouping}: {error_words(row.plan.error)}"
+                out += wrap(text, view.columns, "  - ", "    ")
     return out
 
 

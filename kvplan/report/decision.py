@@ -23,7 +23,7 @@ def decide(result: Result) -> Decision:
     where = f"on {gpus(result)}{assumed_words(result.assumed)}"
     engine = engine_words(result.engine)
     if plan.error:
-        return Decision("refused", f"It does not start {where}: {_sentence(plan.error)}")
+        return Decision("refused", f"It does not start {where}: {error_words(plan.error)}")
     if not plan.groups:
         return Decision("empty", f"It needs no KV cache {where}: no layer that {engine} runs caches anything.")
     grouped = f"{plural(len(plan.groups), 'group')} of layers ({result.selected} grouping, layout {plan.layout})"
@@ -86,6 +86,7 @@ def engine_words(engine: str) -> str:
     return engine.replace("vllm-", "vLLM ") if engine.startswith("vllm-0") else engine
 
 
-def _sentence(text: str) -> str:
-    text = text.strip()
+def error_words(error: str) -> str:
+    """An error as the rest of a sentence that has said already that the engine does not start."""
+    text = error.strip().removeprefix("vLLM does not start: ")
     return text if text.endswith(".") else text + "."

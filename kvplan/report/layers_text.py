@@ -10,7 +10,7 @@ from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import plural, size
 from kvplan.report.style import VIEW, View
 from kvplan.result import Result
-from kvplan.spec import MultipleOf
+from kvplan.spec import MultipleOf, StateSpec
 
 _COLUMNS = (
     Column("", right=False, keep=9),
@@ -64,10 +64,8 @@ def _row(fold: kinds.Fold, result: Result) -> tuple[str, ...]:
 
 def _details(fold: kinds.Fold, *, explain: bool) -> list[str]:
     layer = fold.first
-    out = [
-        *names([each.name for each in fold.layers]),
-        f"{layer.backend}, kernel blocks: {sizes(layer.kernel_block_sizes)}",
-    ]
+    kernel = "" if isinstance(layer.spec, StateSpec) else f", kernel blocks: {sizes(layer.kernel_block_sizes)}"
+    out = [*names([each.name for each in fold.layers]), layer.backend + kernel]
     if explain:
         for why in dict.fromkeys(each.why for each in fold.layers):
             field, file = why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kvplan.report import costs, diagram, padding
 from kvplan.report.decision import decide
@@ -105,8 +106,16 @@ def _layout(result: Result) -> str:
 
 
 def _options(result: Result) -> str:
-    rows = [[code(f"--{name.replace('_', '-')}"), code(str(value))] for name, value in result.options().items()]
+    rows = [[code(name), code(_value(value))] for name, value in result.options().items()]
     return table(("option", "value"), rows, right=9)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
 
 
 def _notes(result: Result) -> list[str]:

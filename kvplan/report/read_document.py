@@ -136,7 +136,7 @@ def _plan(item: Config, layers: Mapping[str, CacheLayer]) -> Plan:
         num_blocks=item.optional_integer("num_blocks", minimum=0, maximum=_BYTES),
         blocks_per_request=item.optional_integer("blocks_per_request", minimum=0, maximum=_BYTES),
         kv_cache_size_tokens=item.optional_integer("kv_cache_size_tokens", minimum=0, maximum=_BYTES),
-        max_concurrency=None if concurrency is None else item.number("max_concurrency"),
+        max_concurrency=None if concurrency is None else item.number("max_concurrency", minimum=0),
         max_model_len=item.optional_integer("max_model_len"),
         longest_model_len=item.optional_integer("longest_model_len", minimum=0),
         padding=_padding(item.section("padding")),
@@ -152,9 +152,11 @@ def _group(item: Config, layers: Mapping[str, CacheLayer], layout: str, block: i
         raise item.error("layers", f"names {unknown!r}, which is not among the document's layers")
     size, page = item.integer("block_size"), item.integer("page_size_bytes", maximum=_BYTES)
     padding_pages = item.integer("padding_pages", minimum=0, maximum=_BYTES)
-    specs = _specs_of([layers[name].spec for name in names], item.text("kind"), size, page)
-    used = sum(spec.page_size_bytes for spec in specs)
     pages = len(names) + padding_pages
+    specs: tuple[Spec, ...] = tuple(layers[name].spec for name in names)
+    if block // pages >= page:  # one page for all, where pages differ it is their sum
+        specs = tuple(_brought_to(spec, item.text("kind"), size, page) for spec in specs)
+    used = sum(spec.page_size_bytes for spec in specs)
     empty = max(0, block - used) if layout.startswith("B") else block // pages * padding_pages
     return Group(
         layers=names,
@@ -171,14 +173,8 @@ def _group(item: Config, layers: Mapping[str, CacheLayer], layout: str, block: i
     )
 
 
-def _specs_of(own: list[Spec], kind: str, block_size: int, page: int) -> tuple[Spec, ...]:
-    """The layers' specs as the group has them: their own pages, or all brought to the group's one page."""
-    if sum(spec.page_size_bytes for spec in own) == page and len(own) > 1:
-        return tuple(own)
-    return tuple(_brought_to(spec, kind, block_size, page) for spec in own)
-
-
 def _brought_to(spec: Spec, kind: str, block_size: int, page: int) -> Spec:
+    """A layer's spec in a group whose layers have one page: more tokens to a block, or padding."""
     if isinstance(spec, StateSpec):
         return spec._replace(page_size_padded=page)
     larger = spec._replace(kind=kind, block_size=block_size, page_size_padded=None)
@@ -189,8 +185,8 @@ def _padding(item: Config | None) -> Padding | None:
     if item is None:
         return None
     return Padding(
-        growing_bytes_per_token=item.number("growing_bytes_per_token"),
-        growing_fraction=item.number("growing_fraction"),
+        growing_bytes_per_token=item.number("growing_bytes_per_token", minimum=0, maximum=_BYTES),
+        growing_fraction=item.number("growing_fraction", minimum=0),
         bounded_bytes_per_request=item.integer("bounded_bytes_per_request", minimum=0, maximum=_BYTES),
         page_rounding_bytes_per_request=item.integer("page_rounding_bytes_per_request", minimum=0, maximum=_BYTES),
     )
@@ -202,7 +198,7 @@ def _cost(item: Config | None) -> RequestCost | None:
     section = _section(item, "at_max_model_len")
     keys = dict.fromkeys([*CATEGORIES, *section.keys()])
     return RequestCost(
-        fixed_bytes=item.number("fixed_bytes"),
-        bytes_per_token=item.number("bytes_per_token"),
+        fixed_bytes=item.number("fixed_bytes", minimum=0, maximum=_BYTES),
+        bytes_per_token=item.number("bytes_per_token", minimum=0, maximum=_BYTES),
         at_max_model_len={key: section.integer(key, 0, minimum=0, maximum=_BYTES) for key in keys if key in section},
     )

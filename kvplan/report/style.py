@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kvplan.report.lines import wrap
+
 Paint = Callable[[str, str], str]
 """``paint(role, text)``: roles are title, good, bad, used, growing, bounded and faint."""
 
@@ -60,6 +62,10 @@ class View(NamedTuple):
     @property
     def columns(self) -> int:
         return max(60, self.width)
+
+    def titled(self, title: str, lines: list[str]) -> list[str]:
+        """A section: its title and its lines; nothing where it has none."""
+        return [*(self.paint("title", line) for line in wrap(title, self.columns)), *lines] if lines else []
 
 
 VIEW = View()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from kvplan.report import capacity, costs, diagram, kinds, padding
-from kvplan.report.decision import decide, engine_words, gpus
+from kvplan.report import capacity, diagram, kinds, padding
+from kvplan.report.capacity_text import capacity_lines, length_words, request_lines
+from kvplan.report.decision import decide, engine_words, error_words, gpus
 from kvplan.report.lines import Column, table, wrap
-from kvplan.report.numbers import concurrency, gib, number, percent, plural, share, size
+from kvplan.report.numbers import number, plural, share, size
 from kvplan.report.style import VIEW, View
 from kvplan.result import Plan, Result
 from kvplan.spec import MultipleOf, StateSpec
 
 _OUTCOMES = {"fits": "good", "refused": "bad", "unsized": "used", "empty": "used"}
-
-_UNDER_PADDING = frozenset({"growing_padding", "bounded_padding", "page_rounding"})
-"""Categories that the padding section explains."""
 
 
 def plan_text(result: Result, view: View = VIEW) -> str:
@@ -26,24 +24,12 @@ def plan_text(result: Result, view: View = VIEW) -> str:
         _groupings(result, view),
         *_drawings(result, view),
         _padding(result, view),
-        _capacity(result, view),
-        _request(result, view),
+        capacity_lines(result, view),
+        request_lines(result, view),
         _layout(result, view),
         _notes(result, view),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
-
-
-def _titled(title: str, lines: list[str], view: View) -> list[str]:
-    return [view.paint("title", title), *lines] if lines else []
-
-
-def _length(result: Result) -> str:
-    return number(result.plans[result.selected].max_model_len or result.config.max_model_len)
-
-
-def _holder(result: Result, name: str) -> costs.Holder:
-    return costs.Holder(result.plans[name], {layer.name: layer for layer in result.layers}, result.options())
 
 
 # What is deployed
@@ -140,7 +126,7 @@ def _layers(result: Result, view: View) -> list[str]:
         return []
     cases = " (upper case target, lower case drafter)" if any(fold.owner == "drafter" for fold in folds) else ""
     title = f"{plural(len(result.layers), 'layer')} with a cache{cases}"
-    return _titled(title, table(columns, rows, view.columns, view.glyphs.ellipsis), view)
+    return view.titled(title, table(columns, rows, view.columns, view.glyphs.ellipsis))
 
 
 # How they are grouped
@@ -170,16 +156,22 @@ def _groupings(result: Result, view: View) -> list[str]:
     lines = table(columns, rows, view.columns, view.glyphs.ellipsis, indent="")
     painted = [lines[0], *(view.paint("used", line) if line.startswith("*") else line for line in lines[1:])]
     used = (
-        f"* is what {engine_words(result.engine)} uses, for requests of {_length(result)} tokens; main is 0.33.0's "
-        "uniform page, uniform that of vLLM pull request 58207, packed is for layouts with blocks outermost"
+        f"* is what {engine_words(result.engine)} uses, for requests of {length_words(result)} tokens; main is the "
+        "uniform page of 0.33.0, uniform that of vLLM pull request 58207, packed is for layouts with blocks outermost; "
+        "growing padding: per token, and what it adds to the useful bytes"
     )
-    errors = [
-        line
-        for name, plan in result.plans.items()
-        if plan.error and name != result.selected
-        for line in wrap(f"{name}: {plan.error}", view.columns, "  ")
-    ]
-    return _titled("Groupings", [*painted, *wrap(used, view.columns), *errors], view)
+    errors = [line for text in _errors(result) for line in wrap(text, view.columns, "  ")]
+    return view.titled("Groupings", [*painted, *wrap(used, view.columns), *errors])
+
+
+def _errors(result: Result) -> list[str]:
+    """Why the groupings that are not used would not start, unless for the reason of the first sentence."""
+    said = result.plans[result.selected].error
+    names: dict[str, list[str]] = {}
+    for name, plan in result.plans.items():
+        if plan.error and plan.error != said:
+            names.setdefault(plan.error, []).append(name)
+    return [f"{' and '.join(who)}: {error_words(error)}" for error, who in names.items()]
 
 
 def grouping_row(name: str, plan: Plan, used: bool) -> tuple[str, ...]:
@@ -240,105 +232,7 @@ def _padding(result: Result, view: View) -> list[str]:
     found = padding.lines(plan, layers, result.config.decode_context_parallel_size)
     found = found or ["every byte of every block belongs to a layer"]
     lines = [line for words in found for line in wrap(words, view.columns, "  - ", "    ")]
-    return _titled(f"Padding ({result.selected})", lines, view)
-
-
-# What fits
-
-
-def _capacity(result: Result, view: View) -> list[str]:
-    plan, config = result.plans[result.selected], result.config
-    if not plan.groups or plan.bytes_per_block is None or plan.blocks_per_request is None:
-        return []
-    holder = _holder(result, result.selected)
-    whole = f" = {number(plan.blocks_per_request)}" if len(plan.groups) > 1 else ""
-    words = [f"blocks per request: {_blocks_by_group(holder)}{whole}"]
-    if plan.num_blocks is None:
-        words.append("no budget given: add --kv-cache-memory-bytes for blocks, tokens and requests at once")
-    else:
-        words += [*_pool(result, plan), *_arithmetic(plan)]
-    if plan.longest_model_len is not None and (plan.error or plan.longest_model_len != plan.max_model_len):
-        words.append(f"longest request that fits: {number(plan.longest_model_len)} tokens")
-    lines = [line for text in words for line in wrap(text, view.columns, "  ", "    ")]
-    return _titled(f"Capacity ({result.selected})", [*lines, *_loads(plan, config.max_num_seqs, result, view)], view)
-
-
-def _pool(result: Result, plan: Plan) -> list[str]:
-    memory, blocks = result.available_memory_bytes, plural(plan.num_blocks or 0, "block")
-    if result.config.args.num_gpu_blocks_override is not None:
-        return [
-            f"{blocks} of {size(plan.bytes_per_block or 0)}, set by --num-gpu-blocks-override; one is the null block"
-        ]
-    if memory is None:
-        return [f"{blocks} of {size(plan.bytes_per_block or 0)}; one is the null block"]
-    stages = plan.bytes_per_block_per_stage
-    if len(stages) <= 1:
-        return [f"{gib(memory[0])} / {size(plan.bytes_per_block or 0)} a block = {blocks}; one is the null block"]
-    each = [memory[i] if len(memory) == len(stages) else memory[0] for i in range(len(stages))]
-    fits = [each[i] // stages[i] if stages[i] else 0 for i in range(len(stages))]
-    out = [
-        f"stage {i}: {gib(each[i])} / {size(stages[i])} a block = {number(fits[i])} blocks" for i in range(len(stages))
-    ]
-    limiting = min(range(len(fits)), key=lambda i: fits[i])
-    return [*out, f"stage {limiting} has the fewest and decides: {blocks}; one is the null block"]
-
-
-def _arithmetic(plan: Plan) -> list[str]:
-    """How the tokens of vLLM's log come about."""
-    if plan.max_concurrency is None or plan.kv_cache_size_tokens is None:
-        return []
-    blocks, each = number(plan.num_blocks or 0), number(plan.blocks_per_request or 0)
-    tokens = f"x {number(plan.max_model_len or 0)} = {number(plan.kv_cache_size_tokens)} tokens"
-    meaning = "what vLLM logs, a number of requests in tokens and not a store of so many"
-    return [f"{blocks} / {each} = {concurrency(plan.max_concurrency)} requests at once, {tokens}: {meaning}"]
-
-
-def _blocks_by_group(holder: costs.Holder) -> str:
-    """``10 x 205 (F) + 410 (f)``: groups times blocks, by the letters of their layers."""
-    counts: dict[tuple[str, int], int] = {}
-    for row, group in zip(diagram.rows(holder.plan, holder.layers), holder.plan.groups, strict=True):
-        key = (row.letters, group.blocks_per_request)
-        counts[key] = counts.get(key, 0) + 1
-    return " + ".join(f"{f'{n:,} x ' if n > 1 else ''}{blocks:,} ({marks})" for (marks, blocks), n in counts.items())
-
-
-def _loads(plan: Plan, max_num_seqs: int, result: Result, view: View) -> list[str]:
-    found = capacity.loads(plan, result.config)
-    if len(found) < 2:
-        return []
-    rows = []
-    for load in found:
-        capped = load.at_once is not None and load.at_once > max_num_seqs
-        at_once = "" if load.at_once is None else concurrency(load.at_once)
-        rows.append(
-            (number(load.length), number(load.blocks), size(load.bytes), at_once + (" **" if capped else "   "))
-        )
-    columns = [Column("tokens a request", keep=1), Column("blocks", keep=1), Column("size", keep=1)]
-    columns.append(Column("requests at once   ", keep=1))
-    lines = table(columns, rows, view.columns, view.glyphs.ellipsis)
-    if any(row[3].endswith("**") for row in rows):
-        lines += wrap(f"** more than --max-num-seqs {max_num_seqs}, which then is the limit", view.columns, "  ")
-    return lines
-
-
-def _request(result: Result, view: View) -> list[str]:
-    plan = result.plans[result.selected]
-    cost = plan.request_cost
-    if cost is None or not plan.groups:
-        return []
-    total = sum(cost.at_max_model_len.values())
-    length = number(plan.max_model_len or 0)
-    head = (
-        f"{size(cost.fixed_bytes)} fixed + {padding.per_token(cost.bytes_per_token)}; at {length} tokens {size(total)}:"
-    )
-    holder = _holder(result, result.selected)
-    rows = sorted(((n, key) for key, n in cost.at_max_model_len.items() if n), reverse=True)
-    lines = wrap(head, view.columns, "  ")
-    for n, key in rows:
-        words = "see Padding" if key in _UNDER_PADDING else costs.describe(key, holder)
-        text = f"{costs.name(key)}: {words}" if words else costs.name(key)
-        lines += wrap(text, view.columns, f"  {size(n):>10}  {percent(n / total):>6}  ")
-    return _titled(f"One request ({result.selected})", lines, view)
+    return view.titled(f"Padding ({result.selected})", lines)
 
 
 # Why this layout, and what else to know
@@ -356,7 +250,7 @@ def _layout(result: Result, view: View) -> list[str]:
         found = wrap(f"{reason.condition}: {reason.why}", view.columns, f"    {mark}  ")
         lines += [found[0].replace(mark, view.paint(role, mark), 1), *found[1:]]
     lines += [line for words in _kernel_blocks(result) for line in wrap(words, view.columns, "  ")]
-    return _titled("Layout", lines, view)
+    return view.titled("Layout", lines)
 
 
 def _kernel_blocks(result: Result) -> list[str]:
@@ -385,4 +279,4 @@ def _notes(result: Result, view: View) -> list[str]:
     for name, plan in result.plans.items():
         if name != result.selected:
             notes |= dict.fromkeys(f"{name}: {note}" for note in plan.notes if note not in notes)
-    return _titled("Notes", [line for note in notes for line in wrap(note, view.columns, "  - ", "    ")], view)
+    return view.titled("Notes", [line for note in notes for line in wrap(note, view.columns, "  - ", "    ")])

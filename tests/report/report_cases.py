@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from build import attention, cached, deal, engine_config, group, limits_of, plan, result, speculative
+from report_build import attention, cached, deal, engine_config, group, limits_of, plan, result, speculative
 
 from kvplan.engine.args import EngineArgs
 from kvplan.gpus import Gpu
@@ -152,4 +152,112 @@ def qwen_dflash(budget: int | None = 200 * GIB, engine: str = "vllm-0.33.0") -> 
         engine=engine,
         selected="packed" if next_engine else "main",
         layout=Layout(candidates[0], candidates, reasons),
+    )
+
+
+def dense(budget: int | None = 100 * GIB, error: str | None = None, longest: int | None = None) -> Result:
+    """Qwen3-8B on one H200: one group of 36 equal layers. A result that nothing but a budget can spoil."""
+    config = engine_config(
+        args=EngineArgs(model="Qwen/Qwen3-8B"),
+        gpu=Gpu("H200", (9, 0), 150_754_820_096, "NVIDIA H200"),
+        max_model_len=40960,
+        max_num_batched_tokens=8192,
+        max_in_flight_tokens=16384,
+        enable_prefix_caching=True,
+    )
+    layers = cached(
+        "model.layers.{}.self_attn.attn",
+        range(36),
+        attention("full_attention", 16, 8, 128),
+        "FLASH_ATTN",
+        why=("num_hidden_layers", "model_executor/models/qwen3.py, Qwen3Attention"),
+    )
+    limits, owners = limits_of(config), dict.fromkeys((x.name for x in layers), "target")
+    one = plan([group(layers, limits)], limits, owners, budget, error=error, longest=longest)
+    if error:
+        one = one._replace(num_blocks=None, kv_cache_size_tokens=None, max_concurrency=None)
+    plans = {"main": one, "uniform": one, "packed": one._replace(layout="BLNHC")}
+    return result(
+        config,
+        layers,
+        plans,
+        model="Qwen/Qwen3-8B",
+        architecture="Qwen3ForCausalLM",
+        budget=budget,
+        assumed=("GPU H200, as none was given",),
+    )
+
+
+def refused() -> Result:
+    """The same with 2 GiB, too little for one request of 40,960 tokens."""
+    error = (
+        "vLLM does not start: one request of max_model_len 40960 needs 5.62 GiB of KV cache and 2.0 GiB are "
+        "available, which hold at most 14544 tokens; lower --max-model-len."
+    )
+    return dense(2 * GIB, error, 14544)
+
+
+def gemma(budget: int = 100 * GIB) -> Result:
+    """Gemma 3 27B on one B200: 52 window and 10 full attention layers of one page size."""
+    config = engine_config(
+        args=EngineArgs(model="google/gemma-3-27b-it"),
+        gpu=Gpu("B200", (10, 0), 192 * 10**9, "NVIDIA B200"),
+        max_model_len=131072,
+        enable_prefix_caching=True,
+    )
+    kernel = (16, 32, 64, 128, 256, 512, 1024)
+    name = "language_model.model.layers.{}.self_attn.attn"
+    full = [i for i in range(62) if i % 6 == 5]
+    window = attention("sliding_window", 16, 16, 128, sliding_window=1024)
+    layers = cached(name, [i for i in range(62) if i % 6 != 5], window, "FLASHINFER", kernel=kernel)
+    layers += cached(name, full, attention("full_attention", 16, 16, 128), "FLASHINFER", kernel=kernel)
+    limits, owners = limits_of(config), dict.fromkeys((x.name for x in layers), "target")
+
+    def uniform(size: int):
+        groups = [group(g, limits) for part in (layers[:52], layers[52:]) for g in deal(part, size)]
+        return plan(groups, limits, owners, budget, layout="LBHNC", group_size=size)
+
+    plans = {"main": uniform(10), "uniform": uniform(11), "packed": uniform(10)._replace(layout="BLHNC")}
+    return result(
+        config,
+        layers,
+        plans,
+        model="google/gemma-3-27b-it",
+        architecture="Gemma3ForConditionalGeneration",
+        candidates=("LBHNC", "BLHNC"),
+        budget=budget,
+    )
+
+
+def sparse_mla(budget: int = 1000 * GIB) -> Result:
+    """DeepSeek-V3.2 with an fp8 cache on one H200: 61 latents and 61 indexers in one group of two page sizes."""
+    config = engine_config(
+        args=EngineArgs(model="deepseek-ai/DeepSeek-V3.2", kv_cache_dtype="fp8"),
+        gpu=Gpu("H200", (9, 0), 150_754_820_096, "NVIDIA H200"),
+        cache_dtype="fp8",
+        use_mla=True,
+        max_model_len=163840,
+        max_num_batched_tokens=8192,
+        max_in_flight_tokens=16384,
+        enable_prefix_caching=True,
+        block_size=64,
+    )
+    index = attention("mla", 64, 1, 132, dtype="uint8", cache_role="indexer")
+    latent = attention("mla", 64, 1, 576, dtype="uint8", state_content_bytes=656)
+    indexers = cached(
+        "model.layers.{}.self_attn.indexer.k_cache", range(61), index, "DEEPSEEK_V32_INDEXER", kernel=(64,)
+    )
+    latents = cached("model.layers.{}.self_attn.attn", range(61), latent, "FLASHMLA_SPARSE", kernel=(MultipleOf(64),))
+    layers = [layer for pair in zip(indexers, latents, strict=True) for layer in pair]
+    limits, owners = limits_of(config), dict.fromkeys((x.name for x in layers), "target")
+    one = plan([group(layers, limits)], limits, owners, budget)
+    plans = {"main": one, "uniform": one, "packed": one._replace(layout="BLNHC")}
+    return result(
+        config,
+        layers,
+        plans,
+        model="deepseek-ai/DeepSeek-V3.2",
+        architecture="DeepseekV32ForCausalLM",
+        candidates=("LBNHC", "BLNHC"),
+        budget=budget,
     )

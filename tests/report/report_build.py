@@ -206,7 +206,12 @@ def engine_config(**changed: Any) -> EngineConfig:
 
 
 def limits_of(config: EngineConfig) -> Limits:
-    return Limits(config.max_model_len, config.max_in_flight_tokens, config.mamba_cache_mode)
+    return Limits(
+        config.max_model_len,
+        config.max_in_flight_tokens,
+        config.mamba_cache_mode,
+        max_num_encoder_input_tokens=config.max_num_encoder_input_tokens,
+    )
 
 
 def result(
