@@ -191,10 +191,10 @@ def pull_request_size(found: dict[str, Any], config: SimpleNamespace, minimum: i
     return min(range(low, max(counts) + 1), key=cost)
 
 
-def stages_of(layers: list[CacheLayer]) -> list[dict[str, Any]]:
+def stages_of(layers: list[CacheLayer], num_stages: int) -> list[dict[str, Any]]:
     """Each stage's specs by layer name."""
     objects: dict[tuple[int, str], Any] = {}
-    stages: list[dict[str, Any]] = [{} for _ in range(layers[-1].stage + 1 if layers else 1)]
+    stages: list[dict[str, Any]] = [{} for _ in range(num_stages)]
     for layer in layers:
         key = (id(layer.spec), layer.owner)
         if key not in objects:
@@ -207,7 +207,7 @@ def engine_plan(case: Case, grouping: str) -> Outcome:
     """What the installed vLLM plans for the case."""
     layout = plan_layout(grouping, case.options["layout"])
     config = engine_config(case, layout)
-    stages = stages_of(case.layers)
+    stages = stages_of(case.layers, case.options["pipeline_parallel_size"])
     with patched(config, grouping, case.options["min_kv_cache_group_layers"]):
         try:
             groups = kv_cache_planning.get_global_kv_cache_groups(config, stages)
