@@ -87,6 +87,10 @@ class StateLayer(NamedTuple):
     state layer returns one, each holds a checkpoint block on the common grid."""
     num_speculative_blocks: int | None = None
     """None: one per drafted token."""
+    reported_shapes: tuple[tuple[int, ...], ...] | None = None
+    """Where the model class reports other shapes to the platform's alignment than its layers have."""
+    stage_index: int | None = None
+    """Decoder layer that it belongs to, where its name has another number."""
 
 
 class CustomLayer(NamedTuple):

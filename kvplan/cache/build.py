@@ -143,7 +143,8 @@ def check_kernel(model: Model, layer: AttentionLayer, name: str, env: BackendEnv
         why = f"--kv-cache-dtype {cache_dtype} for heads of {layer.head_size} on {env.gpu.name}"
     if why is not None:
         raise Refused(
-            f"{name} does not support {why}, which {model.architecture} needs; leave the flag out or choose another --attention-backend."
+            f"{name} does not support {why}, which {model.architecture} needs; leave the flag out or choose another "
+            "--attention-backend."
         )
 
 
@@ -172,6 +173,20 @@ def _diffkv(model: Model, layer: AttentionLayer, env: BackendEnv) -> Backend:
     return backend(name)
 
 
+def _decoder_layer(layer: Layer) -> int | None:
+    """The decoder layer that a layer belongs to, which decides its pipeline stage."""
+    if isinstance(layer, StateLayer) and layer.stage_index is not None:
+        return layer.stage_index
+    return stages.layer_index(layer.name)
+
+
+def _unnamed(layer: Layer) -> Layer:
+    """The layer without what tells it from others of its kind."""
+    if isinstance(layer, StateLayer):
+        return layer._replace(name="", stage_index=None)
+    return layer._replace(name="")
+
+
 def place(side: Side, counts: Sequence[int]) -> list[Placed]:
     """Every declared layer with its backend and stage; a drafter runs on the last stage.
 
@@ -181,9 +196,9 @@ def place(side: Side, counts: Sequence[int]) -> list[Placed]:
     known: dict[Layer, Selection] = {}
     out = []
     for layer in side.layers:
-        index = None if last == 0 or side.model.owner != TARGET else stages.layer_index(layer.name)
+        index = None if last == 0 or side.model.owner != TARGET else _decoder_layer(layer)
         stage = last if index is None else stages.stage_of(index, counts)
-        key = layer._replace(name="")
+        key = _unnamed(layer)
         chosen = known.get(key)
         if chosen is None:
             chosen = known[key] = choose_backend(side, layer)
@@ -246,7 +261,7 @@ def cache_layers(placed: Sequence[Placed], env: BackendEnv, sizes: BlockSizes) -
 
 def _shape(item: Placed) -> Layer:
     """The layer without its name; with it where KV dtypes differ by layer."""
-    return item.layer if item.model.engine.kv_cache_dtype_skip_layers else item.layer._replace(name="")
+    return item.layer if item.model.engine.kv_cache_dtype_skip_layers else _unnamed(item.layer)
 
 
 def bytes_per_token(env: BackendEnv, engine: EngineConfig, packing: Backend | None, cache_dtype: str) -> int:

@@ -147,5 +147,5 @@ def state_spec(
 
 
 def state_bytes(layer: StateLayer) -> int:
-    """Bytes of the layer's state on one rank, unpadded."""
-    return StateSpec(layer.shapes, layer.dtypes, 0).unpadded_page_size_bytes
+    """Bytes of the layer's state on one rank, unpadded, as its model class reports it."""
+    return StateSpec(layer.reported_shapes or layer.shapes, layer.dtypes, 0).unpadded_page_size_bytes

@@ -7,6 +7,7 @@ so a drafter widens it.
 from __future__ import annotations
 
 from kvplan.errors import Refused
+from kvplan.layers import StateLayer, Why
 from kvplan.model import Model
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -52,3 +53,57 @@ def gated_delta_net(
     conv = oriented(model, divide(model, conv_dim, "the convolution's channels"), length)
     recurrent = (divide(model, num_v_heads, "linear_num_value_heads"), head_v_dim, head_k_dim)
     return (conv, recurrent), conv_and_ssm_dtypes(model)
+
+
+def mamba1(model: Model, *, intermediate_size: int, state_size: int, conv_kernel: int) -> tuple[Shapes, Dtypes]:
+    """Mamba-1: a convolution and one state per channel. It does not draft, so the convolution keeps its length."""
+    channels = divide(model, intermediate_size, "the state's channels")
+    return (oriented(model, channels, conv_kernel - 1), (channels, state_size)), conv_and_ssm_dtypes(model)
+
+
+def mamba2(
+    model: Model,
+    *,
+    intermediate_size: int,
+    num_groups: int,
+    num_heads: int,
+    head_dim: int,
+    state_size: int,
+    conv_kernel: int,
+) -> tuple[Shapes, Dtypes]:
+    """Mamba-2: a convolution over x, B and C, and one head_dim x state_size matrix per head.
+
+    Where there are fewer groups than ranks, one group is repeated on each.
+    """
+    tp = model.tensor_parallel_size
+    heads = divide(model, num_heads, "the number of Mamba heads")
+    if num_groups % tp:
+        if num_groups != 1:
+            raise Refused(
+                f"{model.root.where}: {num_groups} Mamba groups cannot be split over --tensor-parallel-size {tp}; "
+                "choose a size that divides them."
+            )
+        num_groups = tp
+    conv_dim = intermediate_size + 2 * num_groups * state_size
+    length = conv_kernel - 1 + model.engine.num_speculative_tokens
+    conv = oriented(model, divide(model, conv_dim, "the convolution's channels"), length)
+    return (conv, (heads, head_dim, state_size)), conv_and_ssm_dtypes(model)
+
+
+def short_conv(model: Model, *, channels: int, conv_kernel: int) -> tuple[Shapes, Dtypes]:
+    """A short convolution alone."""
+    length = conv_kernel - 1 + model.engine.num_speculative_tokens
+    shape = oriented(model, divide(model, channels, "the convolution's channels"), length)
+    return (shape,), (cache_dtype(model, model.engine.mamba_cache_dtype),)
+
+
+def mamba2_layer(model: Model, name: str, why: Why, **sizes: int) -> StateLayer:
+    """A layer of vLLM's MambaMixer2, which exports prefill checkpoints at any token."""
+    shapes, dtypes = mamba2(model, **sizes)
+    return StateLayer(name, "mamba2", shapes, dtypes, why, "MAMBA2_ATTN", prefill_checkpoint_alignment=1)
+
+
+def mamba1_layer(model: Model, name: str, why: Why, **sizes: int) -> StateLayer:
+    """A layer of vLLM's MambaMixer."""
+    shapes, dtypes = mamba1(model, **sizes)
+    return StateLayer(name, "mamba1", shapes, dtypes, why, "MAMBA1_ATTN")
