@@ -11,9 +11,7 @@ from typing import Any
 
 from kvplan.errors import Refused
 from kvplan.hf.config import Config
-
-_TEXT_KEYS = ("text_encoder", "decoder", "generator", "text_config", "llm_config")
-"""Where Transformers and vLLM look for the text model's config (`get_text_config`, `_CONFIG_ATTRS_MAPPING`)."""
+from kvplan.hf.reading import TEXT_SECTIONS
 
 _KV_HEADS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
@@ -49,19 +47,28 @@ _EAGLE_MLA_TYPES = frozenset(("axk1", "deepseek_v2", "deepseek_v3", "deepseek_v3
 _STATELESS_HEADS = frozenset(("falcon_mamba", "mamba"))
 
 
-def text_config(root: Config) -> Config:
-    """The text model's config: the nested one of a composite model, else ``root`` itself."""
-    found = [key for key in _TEXT_KEYS if root.get(key) is not None]
-    if "text_config" in found and "llm_config" in found:
-        found.remove("llm_config")
+def _text_key(root: Config) -> str | None:
+    found = [key for key in TEXT_SECTIONS if root.get(key) is not None]
     if len(found) > 1:
         raise Refused(f"{root.where}: {' and '.join(found)} are both present, so the text model is ambiguous.")
-    if not found:
+    return found[0] if found else None
+
+
+def text_config(root: Config) -> Config:
+    """The text model's config (`get_hf_text_config`): the nested one of a composite model, else ``root`` itself."""
+    key = _text_key(root)
+    section = None if key is None else root.section(key)
+    if section is None:
         return root
-    section = root.section(found[0])
-    if section is None or section.get("num_attention_heads") is None:
-        raise root.error(found[0], "has no num_attention_heads; check that it is the text model's config")
+    if "num_attention_heads" not in section:
+        raise section.error("num_attention_heads", "is missing, so vLLM does not take it for a text model")
     return section
+
+
+def replace_text(root: Config, text: Config) -> Config:
+    """``root`` with another text config nested in it."""
+    key = _text_key(root) or ""
+    return Config({**root.data, key: text.data}, root.where, root.defaults, root.aliases, {**root.sections, key: text})
 
 
 def model_type(config: Config) -> str:
@@ -80,8 +87,20 @@ def count(config: Config, key: str) -> int:
     return config.integer(key, 0, minimum=0)
 
 
+def widest(text: Config, key: str) -> int:
+    """The largest of a count that may differ by layer (config/model_arch.py, `from_layers`); a missing one is 0."""
+    own = text.section("per_layer_config")
+    if own is None:
+        return count(text, key)
+    layers = [layer for name in own.data if (layer := own.section(name)) is not None]
+    values = [count(layer, key) for layer in layers if key in layer]
+    if len(values) < count(text, "num_hidden_layers"):
+        values.append(count(text, key))
+    return max(values, default=0)
+
+
 def num_attention_heads(text: Config) -> int:
-    return count(text, "num_attention_heads")
+    return widest(text, "num_attention_heads")
 
 
 def num_kv_heads(root: Config, text: Config) -> int:
@@ -95,8 +114,9 @@ def num_kv_heads(root: Config, text: Config) -> int:
     if falcon and not text.truthy("new_decoder_architecture") and text.truthy("multi_query"):
         return 1
     key = next((key for key in _KV_HEADS if key in text), None)
-    heads = None if key is None else text.optional_integer(key)
-    return num_attention_heads(text) if heads is None else heads
+    if key is None or text.optional_integer(key) is None:
+        return num_attention_heads(text)
+    return widest(text, key)
 
 
 def _nas_kv_heads(text: Config) -> int:

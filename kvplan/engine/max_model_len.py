@@ -81,7 +81,9 @@ def resolve_max_model_len(
     """
     length, key = derived_max_model_len(text, disable_sliding_window=disable_sliding_window)
     if length == inf:
-        if requested is not None and requested != AUTO:
+        if requested == AUTO:
+            raise Refused(f"{flag} auto: {text.where} names no length to start from; give a number of tokens.")
+        if requested is not None:
             return requested
         if target_max_model_len is not None:
             return target_max_model_len

@@ -11,12 +11,27 @@ from typing import Any
 from kvplan.engine.architecture import choose_architecture, converted
 from kvplan.engine.args import EngineArgs, ModelFacts, ResolvedModel
 from kvplan.engine.dtype import resolve_dtype
-from kvplan.engine.facts import text_config
+from kvplan.engine.facts import model_type, replace_text, text_config
 from kvplan.engine.max_model_len import resolve_max_model_len
 from kvplan.engine.overrides import apply_hf_overrides
 from kvplan.engine.quantization import quantization_config, resolve_quantization
+from kvplan.errors import Refused
 from kvplan.gpus import Gpu
 from kvplan.hf.config import Config
+
+_NEEDS_WINDOW = frozenset(
+    (
+        "cwm",
+        "deepseek_v4",
+        "exaone_moe",
+        "gemma3n_text",
+        "gemma4_text",
+        "gemma4_unified_text",
+        "laguna",
+        "mimo_v2_flash",
+    )
+)
+"""Model types whose config class takes no null for sliding_window."""
 
 
 def scheme_of(facts: ModelFacts, root: Config) -> dict[str, Any] | None:
@@ -62,14 +77,24 @@ def resolve_target(args: EngineArgs, facts: ModelFacts, gpu: Gpu) -> ResolvedMod
         model_impl=str(flags.get("model_impl") or "auto"),
         allow_deprecated=bool(flags.get("allow_deprecated_quantization")),
     )
-    length = resolve_max_model_len(
-        model.text,
-        args.max_model_len,
-        env=args.env,
-        disable_sliding_window=disables_sliding_window(args, model.text),
-    )
+    disabled = disables_sliding_window(args, model.text)
+    length = resolve_max_model_len(model.text, args.max_model_len, env=args.env, disable_sliding_window=disabled)
+    if disabled:
+        model = _without_window(model)
     dtype = resolve_dtype(model.root, model.text, args.dtype, gpu, facts.weight_dtype)
     return model._replace(dtype=dtype, max_model_len=length)
+
+
+def _without_window(model: ResolvedModel) -> ResolvedModel:
+    if model_type(model.text) in _NEEDS_WINDOW:
+        raise Refused(
+            f"--disable-sliding-window: Transformers does not let model type {model_type(model.text)} go without one; "
+            "leave the flag out."
+        )
+    text = model.text.replace(sliding_window=None)
+    if model.text is model.root:
+        return model._replace(root=text, text=text)
+    return model._replace(root=replace_text(model.root, text), text=text)
 
 
 def disables_sliding_window(args: EngineArgs, text: Config) -> bool:

@@ -22,7 +22,9 @@ def apply_hf_overrides(root: Config, overrides: Mapping[str, Any] | None) -> Con
             section = root.section(key)
             if section is None:
                 raise Refused(f"--hf-overrides {key}: {root.where} has no such section; put the fields at the top.")
-            root = replace_section(root, key, _merged(section, value))
+            merged = _merged(section, value)
+            sections = {**root.sections, key: merged}
+            root = Config({**root.data, key: merged.data}, root.where, root.defaults, root.aliases, sections)
         elif key in ("rope_scaling", "rope_parameters"):
             root = without(root, "rope_scaling", "rope_parameters").replace(rope_parameters=value)
         else:
@@ -45,12 +47,6 @@ def _deep(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         before = out.get(key)
         out[key] = _deep(before, value) if isinstance(value, Mapping) and isinstance(before, Mapping) else value
     return out
-
-
-def replace_section(root: Config, key: str, section: Config) -> Config:
-    """The same config with another nested one under ``key``."""
-    data = {**root.data, key: dict(section.data)}
-    return Config(data, root.where, root.defaults, root.aliases, {**root.sections, key: section})
 
 
 def without(config: Config, *keys: str) -> Config:

@@ -50,6 +50,23 @@ METHODS: dict[str, tuple[int, tuple[str, ...]]] = {
     "mxfp8": (80, _BF16),
 }
 """Method -> (smallest compute capability as major * 10 + minor, activation dtypes)."""
+_WITHOUT_CHECKPOINT = frozenset(
+    (
+        "fp8",
+        "fp8_per_tensor",
+        "fp8_per_block",
+        "fp8_per_channel",
+        "int8_per_channel_weight_only",
+        "nvfp4_per_token",
+        "mxfp4",
+        "mxfp8",
+        "humming",
+        "experts_int8",
+        "gpt_oss_mxfp4",
+        "deepseek_v4_fp8",
+    )
+)
+"""Methods that quantise an unquantised checkpoint while it is loaded (`get_quant_config` needs no file for them)."""
 _DEPRECATED = ("fbgemm_fp8", "fp_quant")
 _MODELOPT = {
     "FP8": "modelopt",
@@ -120,6 +137,8 @@ def resolve_quantization(
         )
     if method not in METHODS and method not in _DEPRECATED:
         raise Refused(f"quantisation method {method} is not one that vLLM 0.33.0 knows.")
+    if scheme is None and method not in _WITHOUT_CHECKPOINT:
+        raise Refused(f"--quantization {method}: {root.where} names no quantisation, and vLLM finds none beside it.")
     return method
 
 

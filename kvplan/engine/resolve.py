@@ -247,7 +247,19 @@ def _skip_layers(args: EngineArgs, model: ResolvedModel, is_hybrid: bool, cache_
     if not (cache_dtype.startswith("turboquant_") or cache_dtype == "ultraquant_4bit"):
         return given
     if is_hybrid:
+        if not _names_full_attention(model):
+            raise Refused(
+                f"--kv-cache-dtype {cache_dtype}: {model.root.where} does not say which layers have full attention."
+            )
         return tuple(sorted(set(given)))
     layers = num_hidden_layers(model.root, model.text)
     n = min(2, layers // 2)
     return tuple(sorted({*given, *map(str, range(n)), *map(str, range(layers - n, layers))}))
+
+
+def _names_full_attention(model: ResolvedModel) -> bool:
+    types = model.text.get("layer_types")
+    names = _FULL_LAYER_TYPES
+    if types is None:
+        types, names = model.text.get("layers_block_type"), ("attention", "hybrid")
+    return isinstance(types, (list, tuple)) and any(t in names for t in types)
