@@ -5,7 +5,7 @@ It is one number for the whole model; what each layer caches is the family's to 
 
 from __future__ import annotations
 
-from kvplan.engine.facts import compress_ratios, count, is_deepseek_mla, model_type, num_attention_heads
+from kvplan.engine.facts import compress_ratios, count, is_deepseek_mla, model_type, num_attention_heads, widest
 from kvplan.hf.config import Config
 
 
@@ -20,9 +20,9 @@ def head_size(root: Config, text: Config) -> int:
         if compress_ratios(text):
             return text.integer("head_dim")
         return text.integer("kv_lora_rank") + count(text, "qk_rope_head_dim")
-    if size := text.optional_integer("head_dim", minimum=0):
+    if size := widest(text, "head_dim"):
         return size
-    if size := text.optional_integer("hidden_size_per_head"):
-        return size
+    if own := text.optional_integer("hidden_size_per_head"):
+        return own
     heads = num_attention_heads(text)
     return count(text, "hidden_size") // heads if heads else 0
