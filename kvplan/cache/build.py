@@ -103,6 +103,19 @@ def kv_dtype(model: Model, cache_dtype: str) -> specs.KVDtype:
     return specs.KVDtype(cache_dtype, cache_element(cache_dtype, model.dtype), kv_quant_mode(cache_dtype))
 
 
+def latent_format(chosen: Backend, cache_dtype: str) -> str:
+    """The KV cache dtype of an MLA layer on its backend."""
+    return specs.latent_format(chosen.name, cache_dtype, quantized=is_quantized(cache_dtype))
+
+
+def run_cache_dtype(placed: Iterable[Placed], cache_dtype: str) -> str:
+    """`cache_config.cache_dtype` once the target's layers exist: a sparse MLA layer leaves its own format there."""
+    for item in placed:
+        if isinstance(item.layer, MLALayer) and item.layer.backend is None:
+            cache_dtype = latent_format(item.backend, cache_dtype)
+    return cache_dtype
+
+
 def choose_backend(side: Side, layer: Layer) -> Selection:
     """The backend of one declared layer: what its class names itself, or what the selector picks."""
     model, _, env = side
@@ -220,7 +233,10 @@ def make_spec(placed: Placed, env: BackendEnv, sizes: BlockSizes, grid: int | No
     if isinstance(layer, CustomLayer):
         spec = layer.make_spec(sizes)
     else:
-        dtype = kv_dtype(model, layer_cache_dtype(model, layer))
+        name = layer_cache_dtype(model, layer)
+        if isinstance(layer, MLALayer):
+            name = latent_format(placed.backend, name)
+        dtype = kv_dtype(model, name)
         if isinstance(layer, MLALayer):
             spec = specs.mla_spec(layer, dtype, sizes)
         else:
@@ -284,10 +300,10 @@ def bytes_per_token(env: BackendEnv, engine: EngineConfig, packing: Backend | No
 def hybrid_bytes_per_token(env: BackendEnv, engine: EngineConfig, first: Backend) -> int:
     """Bytes of one token in one attention layer of a hybrid; with packed and skipped layers, of both in common."""
     if engine.use_mla:
-        return bytes_per_token(env, engine, None, engine.cache_dtype)
-    if not engine.cache_dtype.startswith("turboquant_"):
-        return bytes_per_token(env, engine, first, engine.cache_dtype)
-    packed = bytes_per_token(env, engine, backend("TURBOQUANT"), engine.cache_dtype)
+        return bytes_per_token(env, engine, None, env.cache_dtype)
+    if not env.cache_dtype.startswith("turboquant_"):
+        return bytes_per_token(env, engine, first, env.cache_dtype)
+    packed = bytes_per_token(env, engine, backend("TURBOQUANT"), env.cache_dtype)
     if not engine.kv_cache_dtype_skip_layers:
         return packed
     return lcm(packed, bytes_per_token(env, engine, None, "auto"))
@@ -310,7 +326,7 @@ def resolve_sizes(placed: Sequence[Placed], env: BackendEnv, engine: EngineConfi
         )
     if engine.kv_cache_dtype_skip_layers:
         mixed = MixedDtypes(
-            bytes_per_token(env, engine, attention[0], engine.cache_dtype),
+            bytes_per_token(env, engine, attention[0], env.cache_dtype),
             bytes_per_token(env, engine, attention[0], "auto"),
         )
     return block_size.resolve(
@@ -318,13 +334,24 @@ def resolve_sizes(placed: Sequence[Placed], env: BackendEnv, engine: EngineConfi
     )
 
 
+def _inheriting(side: Side, run_dtype: str) -> Side:
+    """A drafter's side with the run's KV cache dtype, unless it was given one of its own."""
+    speculative = side.model.engine.speculative
+    if speculative is not None and speculative.kv_cache_dtype is not None:
+        return side
+    return Side(side.model._replace(cache_dtype=run_dtype), side.layers, side.env._replace(cache_dtype=run_dtype))
+
+
 def build(sides: Sequence[Side], engine: EngineConfig, counts: Sequence[int]) -> tuple[Stage, ...]:
     """The pipeline stages of a deployment: target first, then the drafter.
 
     ``counts``: decoder layers per stage. Refused where vLLM refuses a backend, a block size or a layout.
     """
-    placed = [item for side in sides for item in place(side, counts)]
-    env = sides[0].env
+    placed = place(sides[0], counts)
+    run_dtype = run_cache_dtype(placed, engine.cache_dtype)
+    for side in sides[1:]:
+        placed += place(_inheriting(side, run_dtype), counts)
+    env = sides[0].env._replace(cache_dtype=run_dtype)
     if wide := [p.layer for p in placed if p.layer.backend == DIFFKV and isinstance(p.layer, AttentionLayer)]:
         env = env._replace(diffkv_head_size_v=wide[-1].head_size_v or wide[-1].head_size)
     states = [layer for layer in sides[0].layers if isinstance(layer, StateLayer)]
