@@ -14,11 +14,14 @@ the classes themselves.
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import importlib
 import inspect
 import json
 import sys
+import types
+import typing
 from typing import Any
 
 NAMES = """
@@ -70,9 +73,9 @@ ABSENT = object()
 
 # Nested text configs of vLLM's own classes, which build them in their constructors.
 OWN_SECTIONS = {
-    "kimi_k3": {"text_config": ["kimi_linear", False]},
-    "minimax_m3_vl": {"text_config": ["minimax_m3_text", False]},
-    "muse_spark": {"text_config": ["muse_spark_text", False]},
+    "kimi_k3": {"text_config": ["kimi_linear", False, {}]},
+    "minimax_m3_vl": {"text_config": ["minimax_m3_text", False, {}]},
+    "muse_spark": {"text_config": ["muse_spark_text", False, {}]},
 }
 
 
@@ -128,6 +131,40 @@ def signature_defaults(cls: Any) -> dict[str, Any]:
     return found
 
 
+KINDS = {int: "i", float: "f", bool: "b", str: "s", list: "l", dict: "o", tuple: "t", type(None): "n"}
+
+
+def kinds_of(annotation: Any) -> str:
+    """The JSON kinds that a field's annotation accepts, a letter each; ``*``: any, as for what strict ignores."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is Any or isinstance(annotation, (str, typing.ForwardRef)):
+        return "*"
+    if origin in (typing.Union, types.UnionType):
+        return "".join(sorted(set("".join(kinds_of(item) for item in arguments))))
+    if origin is typing.Literal:
+        return "".join(sorted({KINDS[type(item)] for item in arguments}))
+    if origin is not None and origin in KINDS:
+        return KINDS[origin]
+    if origin is collections.abc.Sequence:
+        return "l"
+    if annotation is None:
+        return "n"
+    # A class that no JSON value is an instance of (a nested config, a torch dtype, a TypedDict) adds no kind.
+    return KINDS.get(annotation, "")
+
+
+def fields_of(cls: Any) -> dict[str, str]:
+    """Every field of the class by the kinds it accepts: {kinds: names}. Constructor parameters accept anything."""
+    found: dict[str, list[str]] = {}
+    for field in dataclasses.fields(cls):
+        kinds = kinds_of(field.type)
+        found.setdefault("*" if "*" in kinds else kinds, []).append(field.name)
+    if own_init(cls):
+        base = {field.name for field in dataclasses.fields(cls)}
+        found.setdefault("*", []).extend(name for name in signature_defaults(cls) if name not in base)
+    return {kinds: " ".join(sorted(names)) for kinds, names in sorted(found.items())}
+
+
 def field_defaults(cls: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
@@ -143,14 +180,14 @@ def own_init(cls: Any) -> bool:
 
 
 def sections_of(cls: Any, model_types: dict[Any, str]) -> dict[str, Any]:
-    """Nested configs: {key: [model type of its class, whether the file's own model_type overrides it]}."""
+    """Nested configs: {key: [model type of its class, whether the file's own wins, values where the file has none]}."""
     found: dict[str, Any] = {}
     for key, spec in getattr(cls, "sub_configs_defaults", {}).items():
         if "vision" in key or "audio" in key:
             continue
         fixed = inspect.isclass(spec.config_class) and hasattr(spec.config_class, "model_type")
         model_type = model_types.get(spec.config_class, spec.model_type) if fixed else spec.model_type
-        found[key] = [model_type, not fixed]
+        found[key] = [model_type, not fixed, {k: plain(v) for k, v in spec.init_kwargs.items()}]
     return found
 
 
@@ -158,7 +195,9 @@ def record(model_type: str, cls: Any, origin: str, model_types: dict[Any, str]) 
     values = field_defaults(cls)
     if own_init(cls):
         values.update(signature_defaults(cls))
-    defaults = {name: plain(value) for name, value in values.items() if relevant(name)}
+    # A field under an alias's name sets the field that the alias stands for, as the class itself does.
+    named = {cls.attribute_map.get(name, name): value for name, value in values.items()}
+    defaults = {name: plain(value) for name, value in named.items() if relevant(name)}
     sections = OWN_SECTIONS.get(model_type) or sections_of(cls, model_types)
     out = {
         "type": model_type,
@@ -171,6 +210,9 @@ def record(model_type: str, cls: Any, origin: str, model_types: dict[Any, str]) 
         out["aliases"] = aliases
     if sections:
         out["sections"] = sections
+    out["fields"] = fields_of(cls)
+    if own_init(cls):
+        out["own_init"] = True
     return out
 
 

@@ -187,6 +187,16 @@ class Config:
             out.append(Config(value, f"{self.where}: {key}[{i}]"))
         return out
 
+    def layer(self, index: int) -> Config:
+        """The config as it holds for one layer: with that layer's entry of ``per_layer_config`` put in place."""
+        overrides = self.get("per_layer_config")
+        if not isinstance(overrides, Mapping):
+            return self
+        own = overrides.get(str(index), {})
+        if not isinstance(own, Mapping):
+            raise self.error(f"per_layer_config[{index}]", f"must be a JSON object, got {shown(own)}")
+        return self.replace(**own)
+
     def with_defaults(self, defaults: Mapping[str, Any]) -> Config:
         """The same object with further defaults; those it has already win."""
         return Config(self.data, self.where, {**defaults, **self.defaults}, self.aliases, self.sections)

@@ -5,16 +5,14 @@ Each function is one rule of one or several classes (transformers/models/*/confi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kvplan.hf.config import MAXIMUM_LAYERS, shown
-from kvplan.hf.draft import Draft
+from kvplan.hf.draft import Draft, Rule
 
 FULL, SLIDING, CHUNKED, LINEAR = "full_attention", "sliding_attention", "chunked_attention", "linear_attention"
 INDEXED, CONV = "indexed_attention", "conv"
-
-Rule = Callable[[Draft], None]
 
 ATTENTION = frozenset(
     (
@@ -230,6 +228,11 @@ def deepseek_v4(c: Draft) -> None:
     if c.lacks("layer_types"):
         c.put("layer_types", [heavy] * min(n, 2) + [light if i % 2 else heavy for i in range(max(n - 2, 0))])
     c.put("layer_types", list(c.sequence("layer_types"))[:n])
+    hashed = c.integer("num_hash_layers", 3, minimum=0)
+    c.drop("num_hash_layers")
+    if c.lacks("mlp_layer_types"):
+        c.put("mlp_layer_types", ["hash_moe"] * min(n, hashed) + ["moe"] * max(0, n - hashed))
+    c.put("mlp_layer_types", list(c.sequence("mlp_layer_types"))[:n])
 
 
 _BLOCKS = {"M": LINEAR, "E": "moe", "*": FULL, "-": "mlp"}
@@ -259,7 +262,15 @@ def nemotron_h(c: Draft) -> None:
         elif c.lacks(key):
             c.put(key, default)
         c.put(key, _remapped(c.texts(key)))
+        c.drop(pattern)
+        c.put(pattern, _letters(c.sequence(key)))
+    c.drop("num_hidden_layers")
     c.put("num_hidden_layers", len(c.sequence("layers_block_type")))
+
+
+def _letters(kinds: Sequence[Any]) -> str:
+    names = {name: letter for letter, name in _BLOCKS.items()}
+    return "".join(names.get(kind, "?") for kind in kinds)
 
 
 _NEMOTRON_NAMES = {
@@ -336,9 +347,17 @@ def finish(c: Draft) -> None:
             c.put(key, [LEGACY.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds])
 
 
-def check(c: Draft, allowed: frozenset[str] = ATTENTION) -> None:
+Allowed = tuple[frozenset[str], frozenset[str]]
+USUAL: Allowed = (ATTENTION, frozenset(("sparse", "dense")))
+DEEPSEEK_V4: Allowed = (
+    frozenset((SLIDING, "compressed_sparse_attention", "heavily_compressed_attention")),
+    frozenset(("hash_moe", "moe")),
+)
+
+
+def check(c: Draft, allowed: Allowed = USUAL) -> None:
     """What Transformers validates: known layer types, as many as there are layers. KvplanError otherwise."""
-    for key, names in (("layer_types", allowed), ("mlp_layer_types", frozenset(("sparse", "dense")))):
+    for key, names in zip(("layer_types", "mlp_layer_types"), allowed, strict=True):
         if c.lacks(key) or "num_hidden_layers" not in c:
             return
         kinds = c.texts(key, allowed=names)

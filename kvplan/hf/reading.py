@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kvplan.errors import KvplanError, Refused
-from kvplan.hf import rules
+from kvplan.hf import classes, rules
 from kvplan.hf.config import Config, shown
 from kvplan.hf.defaults import entry
 from kvplan.hf.draft import Draft
@@ -45,28 +45,28 @@ class Reading(NamedTuple):
     """The text model's part (``hf_text_config``); ``root`` itself where there is none."""
 
 
-def read(source: Source, overrides: Mapping[str, Any] | None = None) -> Reading:
+def read(source: Source, model_type: str | None = None) -> Reading:
     """The config of a target with the defaults and computations of its Hugging Face config class.
 
-    ``overrides`` are `--hf-overrides`: set after everything the class computes, as vLLM sets them. KvplanError where a
-    field cannot be used, Refused where the model type is unknown.
+    ``model_type`` stands in for the file's own, as `--hf-overrides` of it does. KvplanError where a field cannot be
+    used, Refused where the model type is unknown.
     """
-    model_type = _model_type(source)
-    if overrides and isinstance(overrides.get("model_type"), str):
-        model_type = overrides["model_type"]
+    model_type = model_type or _model_type(source)
     if model_type is None:
         raise KvplanError(f"{source.where}: model_type is missing; add it as the published config has it.")
-    return _overridden(_read(source.config, source.where, model_type), overrides or {})
+    config = (
+        source.config if model_type == source.config.get("model_type") else {**source.config, "model_type": model_type}
+    )
+    return _read(config, source.where, model_type)
 
 
 def read_drafter(source: Source) -> Reading:
-    """The config of a drafter: as `read`, but a type of its own (speculators format, none at all) is no error."""
-    from kvplan.hf import speculators
+    """The config of a drafter: as `read`, but a model type that nobody knows, or none, is no error.
 
+    Such a config, and one in the speculators format, has no class: the file's own fields are all there is.
+    """
     model_type = _model_type(source)
-    if speculators.is_speculators(source.config):
-        return speculators.read(source)
-    if model_type is None or (entry(model_type) is None and model_type not in PLAIN):
+    if model_type is None or not _known(model_type):
         return _split(_section(source.config, source.where, None))
     return _read(source.config, source.where, model_type)
 
@@ -83,11 +83,17 @@ def _model_type(source: Source) -> str | None:
 
 
 def _read(config: Mapping[str, Any], where: str, model_type: str) -> Reading:
-    if entry(model_type) is None and model_type not in PLAIN:
+    if model_type == "mistral" and "layer_types" in config:  # as transformers' AutoConfig does
+        model_type, config = "ministral", {**config, "model_type": "ministral"}
+    if not _known(model_type):
         from kvplan.hf import transformers_class
 
         return transformers_class.read(config, where, model_type)
     return _split(_section(config, where, model_type))
+
+
+def _known(model_type: str) -> bool:
+    return model_type in PLAIN or entry(model_type) is not None
 
 
 def _split(root: Config) -> Reading:
@@ -105,34 +111,33 @@ def _split(root: Config) -> Reading:
 
 def _section(config: Mapping[str, Any], where: str, model_type: str | None) -> Config:
     """One JSON object of a model type, with its class's defaults, computations and nested configs."""
-    line = entry(model_type) if model_type is not None else None
-    known: Mapping[str, Any] = line or {}
+    known = (entry(model_type) if model_type is not None else None) or {}
     draft = Draft(config, where, known.get("defaults", {}), known.get("aliases", {}))
-    if model_type is not None:
+    if model_type is not None and draft.lacks("model_type"):
         draft.put("model_type", model_type)
     if "llm_config" in draft and "text_config" not in draft:
         draft.put("text_config", draft.get("llm_config"))
-    sections = _nested(draft, known.get("sections", {}))
+    sections = _nested(draft, model_type, known)
     if draft.lacks("dtype") and not draft.lacks("torch_dtype"):
         draft.put("dtype", draft.get("torch_dtype"))
-    rules.apply(model_type or "", draft)
-    return draft.frozen(sections)
+    rules.apply(model_type or "", draft, known)
+    return draft.frozen(classes.apply_to_sections(model_type or "", sections))
 
 
 _RENAMED_TYPES = {"kimi_k2": "deepseek_v3"}
 """Model types that a nested config may have under an older name."""
 
 
-def _nested(draft: Draft, known: Mapping[str, Any]) -> dict[str, Config]:
+def _nested(draft: Draft, model_type: str | None, known: Mapping[str, Any]) -> dict[str, Config]:
     """The nested text configs. One that the class always has exists also where the file has none."""
     out: dict[str, Config] = {}
-    for key, (model_type, named_by_file) in known.items():
+    for key, (usual_type, named_by_file, usual) in known.get("sections", {}).items():
         value = draft.get(key)
-        if value is not None and not isinstance(value, Mapping):
+        if value is None:
+            value = _flat(draft, model_type, known, usual_type) or usual
+        if not isinstance(value, Mapping):
             raise draft.error(key, f"must be a JSON object, got {shown(value)}")
-        given = (value or {}).get("model_type") if named_by_file else None
-        given = given if isinstance(given, str) else model_type
-        out[key] = _section(value or {}, f"{draft.where}: {key}", _RENAMED_TYPES.get(given, given))
+        out[key] = _known_section(value, f"{draft.where}: {key}", usual_type, named_by_file)
         draft.put(key, out[key].data)
     for key in TEXT_SECTIONS:
         value = draft.get(key)
@@ -142,18 +147,34 @@ def _nested(draft: Draft, known: Mapping[str, Any]) -> dict[str, Config]:
     return out
 
 
-def _overridden(reading: Reading, overrides: Mapping[str, Any]) -> Reading:
-    """``--hf-overrides``: fields of the whole config; an object for the text section is that section's fields."""
-    if not overrides:
-        return reading
-    root, text = reading
-    flat = {key: value for key, value in overrides.items() if key not in root.sections}
-    sections = {
-        key: section.replace(**overrides[key]) if isinstance(overrides.get(key), Mapping) else section
-        for key, section in root.sections.items()
-    }
-    new = root.replace(**flat)
-    new = Config(new.data, new.where, new.defaults, new.aliases, sections)
-    if text is root:
-        return Reading(new, new)
-    return Reading(new, next(sections[key] for key, section in root.sections.items() if section is text))
+def _known_section(value: Mapping[str, Any], where: str, usual_type: str, named_by_file: bool) -> Config:
+    """A nested config that its parent's class builds; the file's own type counts where the class lets it."""
+    given = value.get("model_type") if named_by_file else None
+    if not isinstance(given, str):
+        return _section(value, where, usual_type)
+    if given in _RENAMED_TYPES:
+        given = _RENAMED_TYPES[given]
+        value = {**value, "model_type": given}
+    if not _known(given):
+        raise Refused(f"{where}: model type {given!r} is not one that kvplan reads.")
+    return _section(value, where, given)
+
+
+_FLAT = ("qwen2_vl", "qwen2_5_vl", "glm5_next")
+"""Composite classes that take the text model's fields from the top level where the file has no text section."""
+
+
+def _flat(draft: Draft, model_type: str | None, known: Mapping[str, Any], text_type: str) -> dict[str, Any]:
+    """The text model's fields of a flat file. Qwen's classes move them, GLM's copies them."""
+    if model_type not in _FLAT:
+        return {}
+    own = {name for names in known["fields"].values() for name in names.split()}
+    rest = [key for key in draft.data if key not in own and key != "model_type"]
+    if model_type == "glm5_next":
+        return {key: draft.get(key) for key in rest}
+    text = entry(text_type) or {}
+    wanted = {name for names in text["fields"].values() for name in names.split()}
+    wanted |= {"rope_parameters", "rope_scaling", "rope_theta"}
+    moved = {key: draft.drop(key) for key in rest if key in wanted}
+    moved["dtype"] = draft.get("torch_dtype", draft.get("dtype"))
+    return moved

@@ -14,7 +14,6 @@ from kvplan.hf.config import shown
 from kvplan.hf.draft import Draft
 
 KEPT, LAYERED, MROPE, PHI3, NEOX, ROTARY_DIM = "kept", "layered", "mrope", "phi3", "neox", "rotary_dim"
-_BY_LAYER = ("full_attention", "sliding_attention", "main", "compress")
 _EXTENDING = ("llama3", "yarn", "longrope")
 _REQUIRED = {
     "linear": ("factor",),
@@ -30,6 +29,8 @@ def standardize(c: Draft, style: str | None) -> None:
     if "rope_parameters" in c.defaults:
         if style != KEPT:
             _convert(c, style)
+        elif "rope_scaling" in c.data:
+            c.put("rope_parameters", c.drop("rope_scaling"))
     elif c.get("rope_scaling") and c.get("rope_theta"):
         _convert(c, style)
     elif "rope_scaling" in c.data:
@@ -110,7 +111,8 @@ def _parts(c: Draft, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """The sets in it: one per layer type where it is nested by those, else the whole."""
     kinds = c.get("layer_types")
     names = {k for k in kinds if isinstance(k, str)} if isinstance(kinds, list) else set()
-    nested = [parameters[key] for key in parameters if key in names or key in _BY_LAYER]
+    names |= {"main", "compress"} if "compress_rates" in c else set()
+    nested = [parameters[key] for key in parameters if key in names]
     return [part for part in nested if isinstance(part, dict)] if nested else [parameters]
 
 
