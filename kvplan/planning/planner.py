@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.planning.capacity import (
-    Capacity,
     Need,
     blocks_per_request,
     bytes_per_block,
@@ -35,6 +34,7 @@ PACKED = "packed"
 GROUPINGS = (MAIN, UNIFORM, PACKED)
 DEFAULT_MIN_GROUP_LAYERS = 3
 """--min-kv-cache-group-layers of vLLM pull request 58207."""
+DRAFTER = "drafter"
 
 BLOCK_OUTERMOST_TWINS = {"LBHNC": "BLHNC", "LBNHC": "BLNHC", "LHBNC": "BLHNC"}
 LAYER_OUTERMOST_TWINS = {"BLHNC": "LBHNC", "BLNHC": "LBNHC", "BHLNC": "LBHNC"}
@@ -178,8 +178,16 @@ def _plan(
         padding=padding,
         request_cost=cost,
         bytes_per_block_per_stage=stage_bytes if pool.num_stages > 1 else (),
-        notes=grouped.notes,
+        notes=grouped.notes + _uneven_stages(block_bytes, stage_bytes),
     )
+
+
+def _uneven_stages(block_bytes: int, stage_bytes: Sequence[int]) -> tuple[str, ...]:
+    """A note where the stages' blocks together are larger than the block that padding and costs are counted by."""
+    more = sum(stage_bytes) - block_bytes
+    if more <= 0:
+        return ()
+    return (f"groups are dealt unevenly to the pipeline stages: their blocks take {more:,} bytes more than one pool's",)
 
 
 def _bytes_per_stage(
@@ -199,7 +207,7 @@ def _with_capacity(plan: Plan, need: Need, stage_bytes: Sequence[int], pool: _Po
     available = pool.per_stage()
     if available is None:
         return plan
-    capacity: Capacity = fit(
+    capacity = fit(
         need,
         stage_bytes,
         available,
@@ -237,22 +245,21 @@ def _groups(
         members, spec = group.layers, group.spec
         counted = group.counted_specs()
         uniform_type = group.layer_specs is not None
+        page = sum([s.page_size_bytes * n for s, n in counted]) if uniform_type else spec.page_size_bytes
         unused = block_bytes - used_bytes(group, block_outermost=block_outermost)
         slot = min([s.page_size_bytes if block_outermost else stride_bytes(s) for s, _ in counted])
-        owner = {owners[layer] for layer in members}
+        own = {owners[layer] for layer in members}
         out.append(
             Group(
                 layers=tuple([names[layer] for layer in members]),
                 spec=spec,
                 layer_specs=group.layer_specs or (spec,) * len(members),
                 kind=spec.kind,
-                owner=owner.pop() if len(owner) == 1 else "both",
+                owner=min(own) if len(own) == 1 else "both",
                 block_size=spec.block_size,
-                page_size_bytes=sum([s.page_size_bytes * n for s, n in counted])
-                if uniform_type
-                else spec.page_size_bytes,
+                page_size_bytes=page,
                 blocks_per_request=held,
-                is_eagle_group=eagle and "drafter" in {owners[layer] for layer in members},
+                is_eagle_group=eagle and DRAFTER in own,
                 padding_pages=unused // slot,
                 padding_bytes=unused,
                 uniform_type=uniform_type,

@@ -66,7 +66,7 @@ def _grown(spec: Spec, page: int, largest: int) -> Spec:
     else:
         raise PagesCannotUnify(
             f"the {spec.kind} page of {page} bytes does not divide the largest page of {largest} bytes and cannot be "
-            "padded to it; choose a --block-size or --kv-cache-dtype under which it divides."
+            "padded to it; a block-outermost layout can hold both (VLLM_KV_CACHE_LAYOUT=BLHNC)."
         )
     if page_size(grown) != largest:
         raise CannotPlan(

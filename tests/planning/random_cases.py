@@ -74,6 +74,12 @@ class Cases:
         if r.random() < 0.005:
             return []
         base = self.attention("full_attention", 1)
+        if r.random() < 0.1:
+            target = self.mixed_pages()
+            return [
+                CacheLayer(f"layers.{i}", "target", s, "", stage=i * stages // len(target))
+                for i, s in enumerate(target)
+            ]
         pool = [self.spec(base) for _ in range(r.choice((1, 1, 2, 2, 2, 3, 3, 4)))]
         while r.random() < 0.3:
             pool.append(self.variant(r.choice(pool)))
@@ -94,6 +100,22 @@ class Cases:
         out += [CacheLayer(f"draft.{i}", "drafter", spec, "", stage=out[-1].stage) for i, spec in enumerate(draft)]
         if stages == 3 and r.random() < 0.1:
             return [layer for layer in out if layer.stage != 1] or out
+        return out
+
+    def mixed_pages(self) -> list[Spec]:
+        """Types whose page sizes repeat evenly, as DeepSeek-V4's do, or windows beside MLA, with a few odd layers."""
+        r = self.random
+        out: list[Spec] = []
+        for _ in range(r.choice((1, 2, 2, 3, 4))):
+            kind = r.choice(("full_attention", "mla", "sliding_window_mla", "sliding_window", "circular_buffer"))
+            first = self.attention(kind, r.choice((1, 2, 8)))
+            pages = {1, *(r.choice((1, 2, 3, 5)) for _ in range(2))}
+            kinds = [first._replace(head_size=first.head_size * n) for n in sorted(pages)][: r.choice((1, 2, 2, 3))]
+            out += kinds * r.randint(1, 9)
+        out += [self.state(out[0].page_size_bytes or 64)] * self.often(0, r.randint(1, 12), chance=0.3)
+        out += [self.attention("mla", 1)] * self.often(0, 1)
+        if r.random() < 0.3:
+            r.shuffle(out)
         return out
 
     def variant(self, spec: Spec) -> Spec:

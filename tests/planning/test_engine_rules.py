@@ -98,7 +98,7 @@ def test_mla_pages_that_cannot_be_unified_are_refused_by_size() -> None:
     plan = planned(("mla", 3, latent()), ("state", 2, state(50000)))
     assert plan.error == (
         "the mla page of 18432 bytes does not divide the largest page of 50000 bytes and cannot be padded to it; "
-        "choose a --block-size or --kv-cache-dtype under which it divides."
+        "a block-outermost layout can hold both (VLLM_KV_CACHE_LAYOUT=BLHNC)."
     )
 
 

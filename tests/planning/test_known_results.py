@@ -219,6 +219,16 @@ def test_the_smallest_pipeline_stage_decides_the_blocks() -> None:
     assert (plan.bytes_per_block, plan.bytes_per_block_per_stage, plan.num_blocks) == (262144, (196608, 65536), 5461)
 
 
+def test_stages_that_share_groups_unevenly_say_what_it_costs() -> None:
+    kinds = (attention(), attention("sliding_window", sliding_window=128))
+    layers = [CacheLayer(f"l{i}", "target", kinds[kind], "", stage=i // 2) for i, kind in enumerate((0, 0, 1, 1))]
+    plan = plan_layers(layers, Limits(1000, 512), grouping="main", layout="LBHNC", pipeline_parallel_size=2)
+    assert (plan.bytes_per_block, plan.bytes_per_block_per_stage) == (131072, (131072, 131072))
+    assert plan.notes == (
+        "groups are dealt unevenly to the pipeline stages: their blocks take 131,072 bytes more than one pool's",
+    )
+
+
 def test_layers_without_a_cache_need_no_blocks() -> None:
     plan = plan_layers([], Limits(1000, 512), grouping="main", layout="LBHNC", available_memory=2**30)
     assert (plan.error, plan.groups, plan.num_blocks, plan.bytes_per_block) == (None, (), 1, None)
