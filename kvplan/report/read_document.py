@@ -15,20 +15,26 @@ from kvplan.spec import MAMBA, AttentionSpec, CacheLayer, MultipleOf, Spec, Stat
 _BYTES = 2**62
 
 
+_REMEDY = "save it again with `kvplan plan ... --format json -o FILE`."
+
+
 def read_document(data: Any, where: str) -> Deployment:
     """The deployment of a document that `to_document` wrote; ``where`` names the file in errors.
 
     Raises KvplanError for anything else, naming the key.
     """
     if not isinstance(data, Mapping):
-        raise KvplanError(f"{where}: not a kvplan document; save one with `kvplan plan ... --format json -o FILE`.")
-    document = Config(data, where)
+        raise KvplanError(f"{where}: not a kvplan document; {_REMEDY}")
+    try:
+        return _deployment(Config(data, where), where)
+    except KvplanError as error:
+        raise KvplanError(f"{str(error).rstrip('.')}; {_REMEDY}") from None
+
+
+def _deployment(document: Config, where: str) -> Deployment:
     version = document.get("schema_version")
     if version != SCHEMA_VERSION:
-        raise KvplanError(
-            f"{where}: schema_version is {version!r}, and this kvplan reads {SCHEMA_VERSION}; "
-            "save the document again with `kvplan plan ... --format json`."
-        )
+        raise document.error("schema_version", f"is {version!r}, and this kvplan reads {SCHEMA_VERSION}")
     layers = {layer.name: layer for layer in map(_layer, _objects(document, "layers"))}
     plans = _section(document, "plans")
     found = {name: _plan(_section(plans, name), layers) for name in plans.keys()}  # noqa: SIM118

@@ -152,16 +152,40 @@ def _groupings(result: Result, view: View) -> list[str]:
         Column("request", keep=6),
         Column("tokens", keep=9),
     ]
-    rows = [grouping_row(name, plan, name == result.selected) for name, plan in result.plans.items()]
+    alike = _alike(result)
+    rows = [grouping_row(" = ".join(n), result.plans[_shown(n, result)], result.selected in n) for n in alike]
     lines = table(columns, rows, view.columns, view.glyphs.ellipsis, indent="")
     painted = [lines[0], *(view.paint("used", line) if line.startswith("*") else line for line in lines[1:])]
-    used = (
-        f"* is what {engine_words(result.engine)} uses, for requests of {length_words(result)} tokens; main is the "
-        "uniform page of 0.33.0, uniform that of vLLM pull request 58207, packed is for layouts with blocks outermost; "
-        "growing padding: per token, and what it adds to the useful bytes"
-    )
     errors = [line for text in _errors(result) for line in wrap(text, view.columns, "  ")]
-    return view.titled("Groupings", [*painted, *wrap(used, view.columns), *errors])
+    return view.titled("Groupings", [*painted, *wrap(_legend(result, alike), view.columns), *errors])
+
+
+def _alike(result: Result) -> list[list[str]]:
+    """The names of the groupings, those that come to the same groups together."""
+    alike: list[list[str]] = []
+    for name, plan in result.plans.items():
+        twins = next((names for names in alike if same_plan(result.plans[names[0]], plan)), None)
+        if twins is None:
+            alike.append([name])
+        else:
+            twins.append(name)
+    return alike
+
+
+def _shown(names: list[str], result: Result) -> str:
+    """Of groupings that are the same, the used one."""
+    return result.selected if result.selected in names else names[0]
+
+
+def _legend(result: Result, alike: list[list[str]]) -> str:
+    """What the table's marks and words stand for, as far as it has them."""
+    text = f"* is what {engine_words(result.engine)} uses, for requests of {length_words(result)} tokens"
+    if len(alike) > 1:
+        text += "; main is the uniform page of 0.33.0, uniform that of vLLM pull request 58207, packed is for layouts "
+        text += "with blocks outermost"
+    if any(plan.padding and plan.padding.growing_bytes_per_token for plan in result.plans.values()):
+        text += "; growing padding: per token, and what it adds to the useful bytes"
+    return text
 
 
 def _errors(result: Result) -> list[str]:
@@ -205,16 +229,9 @@ def growing(plan: Plan) -> str:
 def _drawings(result: Result, view: View) -> list[list[str]]:
     """The groups of the groupings; those that come to the same groups are drawn once."""
     layers = {layer.name: layer for layer in result.layers}
-    alike: list[list[str]] = []
-    for name, plan in result.plans.items():
-        twins = next((names for names in alike if same_plan(result.plans[names[0]], plan)), None)
-        if twins is None:
-            alike.append([name])
-        else:
-            twins.append(name)
     out = []
-    for names in alike:
-        plan = result.plans[names[0]]
+    for names in _alike(result):
+        plan = result.plans[_shown(names, result)]
         lines = diagram.draw(plan, layers, view)
         if lines:
             title = " = ".join(f"{name} (used)" if name == result.selected else name for name in names)
