@@ -13,7 +13,8 @@ from report_cases import gemma, qwen, qwen_dflash, qwen_mtp, sparse_mla
 
 from kvplan.compare import bytes_per_request, causes, compare
 from kvplan.errors import KvplanError
-from kvplan.report import compare_document, diagram
+from kvplan.planning import GROUPINGS, plan_layers
+from kvplan.report import compare_document, costs, diagram, padding
 from kvplan.report.compare_markdown import compare_markdown
 from kvplan.report.compare_text import compare_text
 from kvplan.report.csv import compare_csv, plan_csv
@@ -25,7 +26,7 @@ from kvplan.report.read_document import read_document
 from kvplan.report.style import ASCII, PLAIN, VIEW, View, ansi
 from kvplan.report.text import plan_text
 from kvplan.result import DrafterInfo, Layout, Reason, Result
-from kvplan.spec import StateSpec
+from kvplan.spec import Limits, StateSpec
 
 KINDS = (
     "full_attention",
@@ -40,6 +41,7 @@ KINDS = (
     "hidden_state",
     "mamba",
 )
+LIMITS = Limits(32768, 4096, max_num_encoder_input_tokens=1500)
 WORDS = st.text("abcdefgh/-_.| `*[]<é", min_size=1, max_size=120)
 
 
@@ -277,3 +279,35 @@ def test_layer_names_are_folded_by_their_number() -> None:
     assert names(["a.layers.0.x", "a.layers.1.x", "a.layers.3.x"]) == ["a.layers.{0-1, 3}.x"]
     assert names(["a.layers.7.x"]) == ["a.layers.7.x"]
     assert names(["encoder.x", "a.layers.1.x"]) == ["encoder.x", "a.layers.1.x"]
+
+
+@many
+@given(st.lists(st.tuples(specs(), st.integers(1, 12)), min_size=1, max_size=4), st.sampled_from(GROUPINGS))
+def test_the_padding_lines_add_up_to_the_planners_sums(sets, grouping: str) -> None:
+    layers = [x for i, (spec, n) in enumerate(sets) for x in cached(f"l{i}.{{}}.attn", range(n), spec)]
+    made = plan_layers(
+        layers, Limits(32768, 4096, max_num_encoder_input_tokens=1500), grouping=grouping, layout="LBNHC"
+    )
+    if made.padding is None:
+        assert made.error
+        return
+    found = padding.wastes(made, {layer.name: layer for layer in layers})
+    growing = sum(w.bytes_per_token for w in found if w.what == padding.EMPTY and w.grows)
+    assert growing == pytest.approx(made.padding.growing_bytes_per_token)
+    bounded = sum(w.bytes_per_request for w in found if w.what == padding.EMPTY and not w.grows)
+    assert bounded == made.padding.bounded_bytes_per_request
+    rounding = sum(w.bytes_per_request for w in found if w.what == padding.ROUNDING)
+    assert rounding == made.padding.page_rounding_bytes_per_request
+
+
+@many
+@given(st.lists(st.tuples(specs(), st.integers(1, 12)), min_size=1, max_size=4), st.sampled_from(GROUPINGS))
+def test_every_category_of_a_planned_request_is_described(sets, grouping: str) -> None:
+    layers = [x for i, (spec, n) in enumerate(sets) for x in cached(f"l{i}.{{}}.attn", range(n), spec)]
+    made = plan_layers(
+        layers, Limits(32768, 4096, max_num_encoder_input_tokens=1500), grouping=grouping, layout="LBNHC"
+    )
+    holder = costs.Holder(made, {layer.name: layer for layer in layers}, {"max_in_flight_tokens": 4096})
+    held = made.request_cost.at_max_model_len if made.request_cost else {}
+    assert held or made.error
+    assert all(costs.describe(category, holder) for category, n in held.items() if n)
