@@ -8,7 +8,7 @@ so that a run loads only the format it writes:
                                `markdown.plan_markdown(result)`, `csv.plan_csv(result)`
 `kvplan compare`               of `comparison = kvplan.compare.compare(baseline, variants)`:
                                `compare_text.compare_text(comparison, view)`,
-                               `document.to_json(compare_document.to_document(comparison))`,
+                               `document.to_json(compare_document.comparison_document(comparison))`,
                                `compare_markdown.compare_markdown(comparison)`, `csv.compare_csv(comparison)`
 `kvplan compare A B`           two saved documents: `compare_document.compare_documents(a, b, names)` gives such a
                                comparison; KvplanError where one is not a plan's document

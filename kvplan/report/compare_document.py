@@ -38,7 +38,7 @@ def compare_documents(before: Any, after: Any, names: tuple[str, str] = ("before
     return compare_deployments(read_document(before, names[0]), [read_document(after, names[1])])
 
 
-def to_document(comparison: Comparison) -> dict[str, Any]:
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
     """The document of a comparison: plain dicts, lists, strings and numbers."""
     base = comparison.baseline
     return {

@@ -126,20 +126,12 @@ class Fold(NamedTuple):
         return self.layers[0]
 
 
-def fold(layers: Iterable[CacheLayer], *, runs: bool = False) -> list[Fold]:
-    """Layers with equal specs and backends together, in the order of their first; with ``runs`` only neighbours."""
+def fold(layers: Iterable[CacheLayer]) -> list[Fold]:
+    """Layers with equal specs and backends together, in the order of their first."""
     found: dict[object, list[CacheLayer]] = {}
-    order: list[list[CacheLayer]] = []
-    last: object = None
     for layer in layers:
         key = (layer.owner, layer.spec, layer.backend, layer.kernel_block_sizes, _role(layer.name, layer.spec))
-        if runs and key != last:
-            found.pop(key, None)
-        last = key
-        if key not in found:
-            found[key] = []
-            order.append(found[key])
-        found[key].append(layer)
+        found.setdefault(key, []).append(layer)
     return [
         Fold(
             letter(members[0].name, members[0].owner, members[0].spec),
@@ -147,7 +139,7 @@ def fold(layers: Iterable[CacheLayer], *, runs: bool = False) -> list[Fold]:
             members[0].owner,
             tuple(members),
         )
-        for members in order
+        for members in found.values()
     ]
 
 

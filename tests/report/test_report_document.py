@@ -226,7 +226,7 @@ def test_pages_per_block_counts_the_empty_pages() -> None:
 
 
 def test_the_comparison_document() -> None:
-    document = compare_document.to_document(compare(qwen(), [qwen_dflash()]))
+    document = compare_document.comparison_document(compare(qwen(), [qwen_dflash()]))
     assert list(document) == ["schema_version", "kvplan_version", "engine", "model", "baseline", "variants"]
     variant = document["variants"][0]
     assert list(variant) == [

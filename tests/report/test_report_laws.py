@@ -261,7 +261,7 @@ def test_a_spoiled_document_is_one_clear_sentence(data) -> None:
     try:
         read = compare_document.compare_documents(document, document, ("a.json", "b.json"))
         assert compare_text(read)
-        assert to_json(compare_document.to_document(read))
+        assert to_json(compare_document.comparison_document(read))
     except KvplanError as error:
         sentence = str(error)
     assert not sentence or sentence.startswith("a.json: ")
