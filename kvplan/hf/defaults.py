@@ -16,8 +16,7 @@ def entry(model_type: str) -> dict[str, Any] | None:
 
     Only that line is parsed: the whole table would cost a millisecond.
     """
-    with open(_TABLE, encoding="utf-8") as file:
-        text = file.read()
+    text = _table()
     start = ("\n" + text).find(f'\n{{"type": {json.dumps(model_type)}, ')
     if start < 0:
         return None
@@ -25,7 +24,12 @@ def entry(model_type: str) -> dict[str, Any] | None:
     return found
 
 
+@cache
+def _table() -> str:
+    with open(_TABLE, encoding="utf-8") as file:
+        return file.read()
+
+
 def model_types() -> list[str]:
     """Every model type that the table has."""
-    with open(_TABLE, encoding="utf-8") as file:
-        return [json.loads(line)["type"] for line in file]
+    return [json.loads(line)["type"] for line in _table().splitlines()]

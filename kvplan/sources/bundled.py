@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from kvplan.errors import KvplanError
-from kvplan.sources.jsonfile import read_object
+from kvplan.sources.jsonfile import read_object, split_facts
 from kvplan.sources.source import BUNDLED, Source
 
 
@@ -39,17 +39,13 @@ def find(name: str) -> Source | None:
 
     KvplanError where several ids end in the name.
     """
-    path = _path(name)
-    if not os.path.isfile(path):
-        id = _match(name)
-        if id is None:
-            return None
-        name, path = id, _path(id)
-    return _load(name, path)
-
-
-def _path(id: str) -> str:
-    return os.path.join(folder(), id.replace("/", "__") + ".json")
+    id = _match(name)
+    if id is None:
+        return None
+    where = f"{id} (bundled)"
+    config, facts = split_facts(read_object(os.path.join(folder(), id.replace("/", "__") + ".json"), where))
+    files: Mapping[str, Any] = facts.get("files", {})
+    return Source(id, BUNDLED, config, where, read_file=files.get, facts=facts)
 
 
 def _match(name: str) -> str | None:
@@ -59,10 +55,3 @@ def _match(name: str) -> str | None:
     if len(found) > 1:
         raise KvplanError(f"{name}: names several bundled models ({', '.join(found)}); give the whole id.")
     return found[0] if found else None
-
-
-def _load(id: str, path: str) -> Source:
-    config = read_object(path, f"{id} (bundled)")
-    facts: Mapping[str, Any] = config.pop("kvplan", {})
-    files: Mapping[str, Any] = facts.get("files", {})
-    return Source(id, BUNDLED, config, f"{id} (bundled)", read_file=files.get, facts=facts)

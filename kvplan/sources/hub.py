@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,8 +32,11 @@ def _download(name: str, file: str, hint: str) -> str | None:
     """The path of one small file after fetching it into the cache; None where the repository lacks it."""
     try:
         from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+        from huggingface_hub.utils.tqdm import disable_progress_bars
     except ImportError:
         raise KvplanError(f"{name}: not found locally, and huggingface_hub is not installed{hint}.") from None
+    disable_progress_bars()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         size = get_hf_file_metadata(hf_hub_url(name, file), timeout=10).size
         if size is not None and size > MAXIMUM_BYTES:
@@ -41,7 +45,7 @@ def _download(name: str, file: str, hint: str) -> str | None:
     except KvplanError:
         raise
     except Exception as error:  # huggingface_hub raises its own, httpx's and the system's errors
-        if _is(error, "EntryNotFoundError", "RemoteEntryNotFoundError"):
+        if _is(error, "EntryNotFoundError") and not _is(error, "LocalEntryNotFoundError"):
             return None
         raise KvplanError(_sentence(name, error, hint)) from None
 

@@ -11,23 +11,26 @@ from kvplan.errors import KvplanError
 
 MAXIMUM_BYTES = 8 * 1024 * 1024
 MAXIMUM_DEPTH = 64
+LARGER = {"model.safetensors.index.json": 128 * 1024 * 1024, "tokenizer_config.json": 32 * 1024 * 1024}
+"""Files that are larger than a config by nature: bounds in bytes."""
 
 
 def read_object(path: str, where: str | None = None) -> dict[str, Any]:
     """The JSON object in the file at ``path``. KvplanError when it cannot be read or is not one."""
     where = where or path
+    limit = LARGER.get(os.path.basename(path), MAXIMUM_BYTES)
     try:
         with open(path, "rb") as file:
-            data = file.read(MAXIMUM_BYTES + 1)
+            data = file.read(limit + 1)
     except OSError as error:
         raise KvplanError(f"{where}: cannot be read ({(error.strerror or str(error)).lower()}).") from None
-    return parse_object(data, where)
+    return parse_object(data, where, limit)
 
 
-def parse_object(data: bytes, where: str) -> dict[str, Any]:
+def parse_object(data: bytes, where: str, limit: int = MAXIMUM_BYTES) -> dict[str, Any]:
     """The JSON object that ``data`` holds. KvplanError where it is too large, not UTF-8, not JSON or no object."""
-    if len(data) > MAXIMUM_BYTES:
-        raise KvplanError(f"{where}: larger than {MAXIMUM_BYTES // 2**20} MiB, so it is no model config.")
+    if len(data) > limit:
+        raise KvplanError(f"{where}: larger than {limit // 2**20} MiB, which no such file of a model is.")
     if data[:4] == b"GGUF":
         raise KvplanError(f"{where}: a GGUF checkpoint, which kvplan does not read; give the model's config.json.")
     try:
@@ -108,5 +111,7 @@ def check_is_config(config: Mapping[str, Any], where: str) -> None:
     raise KvplanError(f"{where}: not a model's config.json: it has neither model_type nor architectures.")
 
 
-def is_file(path: str) -> bool:
-    return os.path.isfile(path)
+def split_facts(config: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """A bundled file's config without kvplan's own key, and what that key says."""
+    facts = config.pop("kvplan", None)
+    return config, facts if isinstance(facts, dict) else {}

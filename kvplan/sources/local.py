@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvplan.errors import KvplanError
-from kvplan.sources.jsonfile import check_is_config, read_object
+from kvplan.sources.jsonfile import check_is_config, read_object, split_facts
 from kvplan.sources.source import PATH, Source
 
 CONFIG = "config.json"
@@ -24,12 +24,12 @@ def find(name: str) -> Source | None:
     if os.path.isdir(path):
         return _folder(name, path)
     if os.path.exists(path):
-        config = read_object(path, name)
+        config, facts = split_facts(read_object(path, name))
         check_is_config(config, name)
         folder = os.path.dirname(path) or "."
         # Sibling files belong to a model only when the config carries its published name.
         reader = files_in(folder) if os.path.basename(path) == CONFIG else None
-        return Source(name, PATH, config, name, folder=folder if reader else None, read_file=reader)
+        return Source(name, PATH, config, name, folder=folder if reader else None, read_file=reader, facts=facts)
     return None
 
 

@@ -21,6 +21,8 @@ def resolve(name: str, *, offline: bool = False, env: Mapping[str, str] | None =
     env = os.environ if env is None else env
     if not name.strip() or len(name) > MAXIMUM_NAME or "\0" in name:
         raise KvplanError("the model must be a path or an id such as Qwen/Qwen3-8B, got an empty or unusable name.")
+    if any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise KvplanError(f"{name!a}: not valid text; rename the path to plain UTF-8.")
     source = local.find(name)
     if source is not None:
         return source
