@@ -11,6 +11,7 @@ Entry points for the pipeline:
   alone where vLLM calls the backend's own hook, as the hybrid alignment does).
 - ``backend.kernel_block_sizes(env, spec)``, ``backend.layouts(env)``, ``backend.name``, ``backend.key``: for
   `CacheLayer`, `kvplan.layout.candidates` and `kvplan.kernel_blocks`. Backends are equal where their keys are.
+- ``check_batch_invariance(backends, env)``: what the worker dies of under VLLM_BATCH_INVARIANT, for all layers.
 - ``preferred_block_size(backends, env, default=16)``: phase 1 of `update_block_size_for_backend`; ``backends`` are the
   distinct ones with ``not backend.ssm`` in layer order.
 
@@ -22,6 +23,7 @@ from kvplan.backends.base import Backend, BackendEnv, Query, Rejection, is_quant
 from kvplan.backends.registry import backend, wrapped
 from kvplan.backends.selector import (
     Selection,
+    check_batch_invariance,
     customize_attention_spec,
     preferred_block_size,
     priorities,
@@ -36,6 +38,7 @@ __all__ = [
     "Rejection",
     "Selection",
     "backend",
+    "check_batch_invariance",
     "customize_attention_spec",
     "is_quantized",
     "kv_quant_mode",

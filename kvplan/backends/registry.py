@@ -160,8 +160,17 @@ def requested(name: str, flag: str = "--attention-backend") -> Backend:
     """The backend that a user names (vLLM's names, upper case). Refused, naming ``flag``, for any other."""
     if name in SELECTABLE:
         return backend(name)
-    if why := _UNSELECTABLE.get(name):
-        raise Refused(f"{flag} {name} {why}; choose one of {', '.join(sorted(SELECTABLE))}.")
     if name.startswith(("ROCM_", "XPU_", "CPU_", "AMX_")) or name == "ULTRAQUANT":
-        raise Refused(f"{flag} {name} is not for NVIDIA GPUs; choose one of {', '.join(sorted(SELECTABLE))}.")
-    raise Refused(f"{flag} {name} is no attention backend of vLLM; choose one of {', '.join(sorted(SELECTABLE))}.")
+        why = "is not for NVIDIA GPUs"
+    else:
+        why = _UNSELECTABLE.get(name, "is no attention backend of vLLM")
+    raise Refused(f"{flag} {name[:60]} {why}; use {_alternatives(name)}, or leave it out to let vLLM choose.")
+
+
+def _alternatives(name: str) -> str:
+    """Names close to a wrong one; the common ones where none is."""
+    from difflib import get_close_matches
+
+    common = ["FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLASH_ATTN_MLA", "FLASHINFER_MLA", "TRITON_MLA"]
+    names = get_close_matches(name, sorted(SELECTABLE), 3, 0.7) or common
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -5,7 +5,7 @@ Source: vllm/platforms/cuda.py (`_get_backend_priorities`, `get_attn_backend_cls
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import lcm
 from typing import NamedTuple
@@ -14,6 +14,21 @@ from kvplan.backends.base import Backend, BackendEnv, Query, Rejection, is_quant
 from kvplan.backends.registry import backend, requested
 from kvplan.errors import Refused
 from kvplan.spec import AttentionSpec, MultipleOf
+
+PER_KIND = "--attention-config.backend_per_kind"
+# KVCacheSpecKind of vllm/v1/kv_cache_interface.py: what backend_per_kind may name.
+_SPEC_KINDS = (
+    "full_attention",
+    "mla_attention",
+    "sliding_window",
+    "sliding_window_mla",
+    "mamba",
+    "chunked_local_attention",
+    "sink_full_attention",
+    "encoder_only_attention",
+    "cross_attention",
+    "unknown",
+)
 
 
 class Selection(NamedTuple):
@@ -55,8 +70,10 @@ def select(
     where. Refused where it cannot take the layer, or where no backend can.
     """
     name = attention_backend
-    if backend_per_kind and (kind := spec_kind(query)) in backend_per_kind:
-        name, flag = backend_per_kind[kind], f"--attention-config.backend_per_kind.{kind}"
+    if backend_per_kind:
+        check_kinds(backend_per_kind)
+        if (kind := spec_kind(query)) in backend_per_kind:
+            name, flag = backend_per_kind[kind], f"{PER_KIND}.{kind}"
     if name is not None:
         return _select_requested(query, env, name, flag)
     passed_over: list[tuple[str, tuple[Rejection, ...]]] = []
@@ -67,6 +84,15 @@ def select(
             return Selection(candidate, tuple(passed_over))
         passed_over.append((key, why))
     raise Refused(_nothing_fits(query, env, passed_over))
+
+
+def check_kinds(backend_per_kind: Mapping[str, str]) -> None:
+    """Refused for a key that is no kind of KV cache group."""
+    for kind in backend_per_kind:
+        if kind not in _SPEC_KINDS:
+            raise Refused(
+                f"{PER_KIND} names {kind[:60]!r}, which is no kind of KV cache; use {_list(_SPEC_KINDS, 'or')}."
+            )
 
 
 def _select_requested(query: Query, env: BackendEnv, name: str, flag: str) -> Selection:
@@ -87,9 +113,9 @@ def _nothing_fits(query: Query, env: BackendEnv, passed_over: Sequence[tuple[str
     )
 
 
-def _list(parts: object) -> str:
-    words = list(parts)  # type: ignore[call-overload]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def _list(parts: Iterable[str], last: str = "and") -> str:
+    words = list(parts)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def priorities(query: Query, env: BackendEnv) -> tuple[str, ...]:
@@ -119,6 +145,17 @@ def _mla_priorities(query: Query, major: int) -> tuple[str, ...]:
     own = "FLASHINFER_MLA_SPARSE_SM90"
     tail = (own, *sparse) if query.head_size == 512 else (*sparse, own)
     return ("FLASH_ATTN_MLA", "FLASHMLA", "FLASHINFER_MLA", "TRITON_MLA", *tail)
+
+
+def check_batch_invariance(backends: Iterable[Backend], env: BackendEnv) -> None:
+    """Refused under VLLM_BATCH_INVARIANT where a layer's backend is not batch invariant.
+
+    ``backends``: of every layer, those that model classes name themselves and state backends included
+    (`init_attn_backend` of vllm/v1/worker/gpu/attn_utils.py, `get_mamba_attn_backend` of the selector).
+    """
+    for one in backends:
+        if env.batch_invariant and not one.batch_invariance:
+            raise Refused(f"VLLM_BATCH_INVARIANT=1: {one.name} is not batch invariant; unset it for this model.")
 
 
 def preferred_block_size(backends: Sequence[Backend], env: BackendEnv, default: int = 16) -> int:

@@ -9,6 +9,7 @@ from kvplan.backends import (
     BackendEnv,
     Query,
     backend,
+    check_batch_invariance,
     customize_attention_spec,
     kv_quant_mode,
     preferred_block_size,
@@ -107,9 +108,10 @@ def test_a_requested_backend_that_cannot_serve_is_refused_in_one_sentence() -> N
 @pytest.mark.parametrize(
     ("name", "start"),
     [
-        ("ROCM_ATTN", "--attention-backend ROCM_ATTN is not for NVIDIA GPUs; choose one of B12X, "),
-        ("TORCH_SDPA", "--attention-backend TORCH_SDPA is for vision encoders only; choose one of "),
-        ("XFORMERS", "--attention-backend XFORMERS is no attention backend of vLLM; choose one of "),
+        ("ROCM_ATTN", "--attention-backend ROCM_ATTN is not for NVIDIA GPUs; use "),
+        ("TORCH_SDPA", "--attention-backend TORCH_SDPA is for vision encoders only; use FLASH_ATTN, FLASHINFER, "),
+        ("XFORMERS", "--attention-backend XFORMERS is no attention backend of vLLM; use FLASH_ATTN, FLASHINFER, "),
+        ("FLASHMLA_SPARS", "--attention-backend FLASHMLA_SPARS is no attention backend of vLLM; use FLASHMLA_SPARSE, "),
     ],
 )
 def test_names_that_are_no_backend_here(name: str, start: str) -> None:
@@ -125,6 +127,19 @@ def test_a_kind_overrides_the_run_and_is_named_when_refused() -> None:
     assert select(GQA, dense("H100"), "FLASH_ATTN", per_kind).backend.name == "FLASH_ATTN"
     with pytest.raises(Refused, match=r"^--attention-config.backend_per_kind.sliding_window TURBOQUANT cannot serve"):
         select(window, dense("H100"), None, {"sliding_window": "TURBOQUANT"})
+
+
+def test_a_kind_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(Refused, match="names 'mla', which is no kind of KV cache; use full_attention, mla_attention, "):
+        select(GQA, dense("H100"), None, {"mla": "TRITON_MLA"})
+
+
+def test_batch_invariance_needs_it_of_every_layer() -> None:
+    env = dense("H100")._replace(batch_invariant=True)
+    check_batch_invariance([backend("FLASH_ATTN"), backend("TRITON_MLA")], env)
+    check_batch_invariance([backend("GDN_ATTN")], dense("H100"))
+    with pytest.raises(Refused, match="VLLM_BATCH_INVARIANT=1: GDN_ATTN is not batch invariant; unset it"):
+        check_batch_invariance([backend("FLASH_ATTN"), backend("GDN_ATTN")], env)
 
 
 def test_nothing_fits_names_the_gpu_and_every_reason() -> None:
