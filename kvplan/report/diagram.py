@@ -110,15 +110,17 @@ def draw(plan: Plan, layers: Mapping[str, CacheLayer], view: View = VIEW) -> lis
 
 
 def legend(plan: Plan, layers: Mapping[str, CacheLayer], view: View = VIEW) -> str:
-    """The padding glyphs that the drawing uses, in words; empty where it uses none."""
+    """The padding glyphs and marks that the drawing uses, in words; empty where it uses none."""
     found = rows(plan, layers)
     glyphs = view.glyphs
     words = []
     if any(row.grows and (row.idle_bytes or row.padding_pages) for row in found):
-        words.append(f"{glyphs.growing} empty, grows with context")
+        words.append(f"{glyphs.growing} empty and grows with context")
     if any(not row.grows and (row.idle_bytes or row.padding_pages) for row in found):
-        words.append(f"{glyphs.bounded} empty, bounded")
-    return "   ".join(words)
+        words.append(f"{glyphs.bounded} empty but bounded")
+    if any(row.eagle for row in found):
+        words.append("eagle: a prefix-cache hit drops its last block")
+    return ", ".join(words)
 
 
 # Uniform pages: [FFF][FF▓] x4

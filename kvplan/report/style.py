@@ -7,12 +7,13 @@ terminal. The caller chooses: a report knows no terminal and no environment.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import NamedTuple
 
 from kvplan.report.lines import wrap
 
 Paint = Callable[[str, str], str]
-"""``paint(role, text)``: roles are title, good, bad, used, growing, bounded and faint."""
+"""``paint(role, text)``: roles are title, good, bad, used, growing and bounded."""
 
 
 def PLAIN(role: str, text: str) -> str:
@@ -27,7 +28,6 @@ _CODES = {
     "used": "1",
     "growing": "31",
     "bounded": "33",
-    "faint": "2",
 }
 
 
@@ -62,6 +62,12 @@ class View(NamedTuple):
     @property
     def columns(self) -> int:
         return max(60, self.width)
+
+    def padding(self, line: str) -> str:
+        """A line of a drawing with its padding in colour."""
+        roles = {self.glyphs.growing: "growing", self.glyphs.bounded: "bounded"}
+        runs = ((mark, "".join(run)) for mark, run in groupby(line))
+        return "".join(self.paint(roles[mark], run) if mark in roles else run for mark, run in runs)
 
     def titled(self, title: str, lines: list[str]) -> list[str]:
         """A section: its title and its lines; nothing where it has none."""

@@ -39,9 +39,11 @@ def _deployment(result: Result, view: View) -> list[str]:
     config, drafter = result.config, result.drafter
     rows = [("model", f"{result.model.id} ({result.model.architecture}, {result.model.source})")]
     if drafter is not None:
-        what = ", ".join(x for x in (drafter.architecture, drafter.source) if x)
+        own = drafter.id == result.model.id
+        what = ", ".join(x for x in (drafter.architecture, "" if own else drafter.source) if x)
+        name = "built into the target" if own else drafter.id
         tokens = plural(drafter.num_speculative_tokens, "speculative token")
-        rows.append(("drafter", f"{drafter.id} ({what}), method {drafter.method}, {tokens}"))
+        rows.append(("drafter", f"{name}{f' ({what})' if what else ''}, method {drafter.method}, {tokens}"))
     rows += [
         ("engine", f"{engine_words(result.engine)} on {gpus(result)}"),
         ("KV dtype", _kv_dtype(result)),
@@ -237,7 +239,8 @@ def _drawings(result: Result, view: View) -> list[list[str]]:
             title = " = ".join(f"{name} (used)" if name == result.selected else name for name in names)
             words = diagram.legend(plan, layers, view)
             heading = [view.paint("title", line) for line in wrap(diagram.title(title, plan), view.columns)]
-            out.append([*heading, *lines, *([f"({words})"] if words else [])])
+            drawn = [*lines, *wrap(f"({words})", view.columns)] if words else lines
+            out.append([*heading, *(view.padding(line) for line in drawn)])
     return out
 
 

@@ -63,13 +63,13 @@ M  [MMM] x10
 F  [FFF][FFF][FF▓][FF▓]
 s  [sss][ss░]
 f  [f▓▓]
-(▓ empty, grows with context   ░ empty, bounded)
+(▓ empty and grows with context, ░ empty but bounded)
 
 packed: 5 groups, block = 12 pages of 1.25 MiB = 15 MiB
 mamba x3 │ M │ M │ M │ M │ M │ M │ M │ M │ M │ M │ ░ │ ░ │
 full  x1 │ F │ F │ F │ F │ F │ F │ F │ F │ F │ F │   f   │
 sw    x1 │   s   │   s   │   s   │   s   │   s   │ ░ │ ░ │
-(░ empty, bounded)
+(░ empty but bounded)
 
 Padding (main)
   - 30 M layers (gated delta net state) leave 1.34 MiB of every 2.5 MiB page
@@ -154,13 +154,13 @@ M  [MMM] x10
 F  [FFF][FFF][FF▓][FF▓]
 s  [sss][ss░]
 f  [f▓▓]
-(▓ empty, grows with context   ░ empty, bounded)
+(▓ empty and grows with context, ░ empty but bounded)
 
 packed (used): 5 groups, block = 12 pages of 1.25 MiB = 15 MiB
 mamba x3 │ M │ M │ M │ M │ M │ M │ M │ M │ M │ M │ ░ │ ░ │
 full  x1 │ F │ F │ F │ F │ F │ F │ F │ F │ F │ F │   f   │
 sw    x1 │   s   │   s   │   s   │   s   │   s   │ ░ │ ░ │
-(░ empty, bounded)
+(░ empty but bounded)
 
 Padding (packed)
   - the s group leaves 1 of 6 pages empty: 147.5 MiB (154,664,960 bytes) per request, bounded (59 blocks)
@@ -399,12 +399,12 @@ useful bytes
 main (used) = packed: group size 10, 7 groups, block 1.25 MiB
 S  [SSSSSSSSS░][SSSSSSSSS░][SSSSSSSSS░][SSSSSSSSS░][SSSSSSSS░░][SSSSSSSS░░]
 F  [FFFFFFFFFF]
-(░ empty, bounded)
+(░ empty but bounded)
 
 uniform: group size 11, 6 groups, block 1.38 MiB
 S  [SSSSSSSSSSS][SSSSSSSSSSS][SSSSSSSSSS░][SSSSSSSSSS░][SSSSSSSSSS░]
 F  [FFFFFFFFFF▓]
-(▓ empty, grows with context   ░ empty, bounded)
+(▓ empty and grows with context, ░ empty but bounded)
 
 Padding (main)
   - 4 of 6 S groups leave 1 of 10 pages empty: 1.03 GiB (1,107,820,544 bytes) per request, bounded (2,113 blocks each)
@@ -670,13 +670,13 @@ M  [MMM] x10
 F  [FFF][FFF][FF▓][FF▓]
 s  [sss][ss░]
 f  [f▓▓]
-(▓ empty, grows with context   ░ empty, bounded)
+(▓ empty and grows with context, ░ empty but bounded)
 
 packed: 5 groups, block = 12 pages of 1.25 MiB = 15 MiB
 mamba x3 │ M │ M │ M │ M │ M │ M │ M │ M │ M │ M │ ░ │ ░ │
 full  x1 │ F │ F │ F │ F │ F │ F │ F │ F │ F │ F │   f   │
 sw    x1 │   s   │   s   │   s   │   s   │   s   │ ░ │ ░ │
-(░ empty, bounded)
+(░ empty but bounded)
 ```
 
 - 30 M layers (gated delta net state) leave 1.34 MiB of every 2.5 MiB page unused: 322.5 MiB (338,165,760 bytes) per request, bounded (8 blocks each)
