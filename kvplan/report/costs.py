@@ -194,7 +194,7 @@ def _in_flight_share(category: str, holder: Holder) -> str:
     """The bytes that the in-flight reserve adds to the windows."""
     cost = holder.plan.request_cost
     reserve = 0 if cost is None else cost.parts.get(f"{category}_in_flight", 0)
-    return f" (in flight {size(reserve)})" if reserve else ""
+    return f"; {size(reserve)} for the tokens in flight" if reserve else ""
 
 
 def _state(held: Held) -> str:

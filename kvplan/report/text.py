@@ -9,7 +9,7 @@ from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import number, plural, share, size
 from kvplan.report.style import VIEW, View
 from kvplan.result import Plan, Result
-from kvplan.spec import MultipleOf, StateSpec
+from kvplan.spec import StateSpec
 
 _OUTCOMES = {"fits": "good", "refused": "bad", "unsized": "used", "empty": "used"}
 
@@ -287,11 +287,6 @@ def _kernel_blocks(result: Result) -> list[str]:
                 f"{row.letters}: {backend} reads a block of {number(group.block_size)} tokens as {pieces} of {kernel}"
             ] = None
     return list(out)
-
-
-def kernel_sizes(sizes: tuple[int | MultipleOf, ...]) -> str:
-    """``16, 32, 64`` or ``any x 16``."""
-    return ", ".join(f"any x {s.base}" if isinstance(s, MultipleOf) else str(s) for s in sizes)
 
 
 def _notes(result: Result, view: View) -> list[str]:
