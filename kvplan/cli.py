@@ -166,6 +166,19 @@ def layers(
     )
 
 
+@app.command(context_settings=_ANY_FLAG)
+def args(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE | -- COMMAND...", help="A script, manifest, unit, or a command.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """What is read of a serve line, a compose file, a manifest or a systemd unit, as JSON."""
+    from kvplan.commands import args as command
+
+    _finish(command.run(words or []), output)
+
+
 @app.command()
 def gpus(format: ShortFormat = "text", output: Output = None) -> None:
     """The bundled GPUs: compute capability, memory, device name."""

@@ -6,12 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvplan.engine.args import EngineArgs
-from kvplan.errors import KvplanError, Refused
+from kvplan.errors import KvplanError
 from kvplan.units import human_readable_bytes
 
 _BUDGET = "--kv-cache-memory-bytes"
 _SEQUENCES = frozenset({"kv_cache_dtype_skip_layers"})
 _NULL_MEANS_DEFAULT = frozenset(EngineArgs._field_defaults)
+_COMMANDS = frozenset(
+    (
+        "vllm",
+        "docker",
+        "podman",
+        "nerdctl",
+        "python",
+        "python3",
+        "env",
+        "exec",
+        "sudo",
+        "nohup",
+        "time",
+        "sh",
+        "bash",
+        "uv",
+    )
+)
 OWN_FLAG = "--min-kv-cache-group-layers"
 """The flag of vLLM pull request 58207, which 0.33.0's parser does not know."""
 
@@ -62,30 +80,32 @@ def _minimum(text: str) -> int:
 
 
 def read_words(words: Sequence[str], env: Mapping[str, str]) -> EngineArgs:
-    """MODEL and flags of `vllm serve`, as typed after a kvplan command, as EngineArgs.
+    """MODEL and flags of `vllm serve`, or a whole command that starts vLLM, as EngineArgs.
 
-    KvplanError with the parser's first sentence where vLLM would refuse them, or where no model is named.
+    KvplanError with the parser's first sentence where vLLM would refuse them, and Refused where kvplan cannot judge a
+    flag.
     """
-    from kvplan.serve.argparser import parse
-    from kvplan.serve.later import later_errors
-    from kvplan.serve.prepare import Notes, prepare
+    from kvplan.serve import planner_options, read_arguments, read_argv
 
     own, minimum = serve_words(words)
-    notes = Notes([], [])
-    parsed = parse(prepare(own, True, _read_file, notes))
-    errors = [*notes.errors, *parsed.errors, *later_errors(parsed.values)]
-    if errors:
-        raise Refused(errors[0])
-    model = parsed.model or parsed.values.pop("model", None)
-    if not isinstance(model, str):
+    if not own:
         raise KvplanError("no model is named; give a path, a bundled id or a hub id, such as Qwen/Qwen3-8B.")
-    args = engine_args(model, parsed.values, env)
+    if _starts_a_server(own[0]):
+        deployments = read_argv(own, env)
+        if len(deployments) != 1:
+            raise KvplanError(f"the line starts {len(deployments)} servers; plan one at a time.")
+        deployment = deployments[0]
+    else:
+        deployment = read_arguments(own, env)
+    options = planner_options(deployment)
+    args = engine_args(deployment.model or "", options, {**env, **deployment.env})
     return args if minimum is None else args._replace(min_kv_cache_group_layers=minimum)
 
 
-def _read_file(name: str) -> str:
-    with open(name, encoding="utf-8") as file:
-        return file.read(4 * 2**20)
+def _starts_a_server(word: str) -> bool:
+    """Whether the word begins a command, where a model or a flag would begin plain flags of `vllm serve`."""
+    name, equals, _ = word.partition("=")
+    return word.rpartition("/")[2] in _COMMANDS or (bool(equals) and name.isidentifier())
 
 
 def with_drafter(

@@ -45,6 +45,15 @@ def render(comparison: Comparison, format: str, view: View) -> str:
     return compare_text(comparison, view)
 
 
+def saved(before: str, after: str, format: str, view: View) -> Outcome:
+    """Two plans that `kvplan plan --format json` wrote, compared."""
+    from kvplan.report.compare_document import compare_documents
+    from kvplan.sources.jsonfile import read_object
+
+    documents = [read_object(path, path) for path in (before, after)]
+    return Outcome(render(compare_documents(documents[0], documents[1], (before, after)), format, view))
+
+
 def run(
     words: Sequence[str],
     choices: Choices,
@@ -60,6 +69,8 @@ def run(
     Exit code 1 where one of the deployments does not fit.
     """
     one_of("--format", format, FORMATS)
+    if len(words) == 2 and all(word.endswith(".json") for word in words):
+        return saved(words[0], words[1], format, view)
     counts = lengths(num_speculative_tokens)
     with_options = request(words, choices, env)
     own = with_options.args.speculative_config
@@ -69,7 +80,7 @@ def run(
     baseline = plan(bare._replace(args=bare.args._replace(speculative_config=None)))
     variants = [
         plan(request(words, choices, env, drafter=drafter, num_speculative_tokens=count))
-        for drafter in drafters or [None]
+        for drafter in drafters or (None,)
         for count in counts
     ]
     failed = any(result.plans[result.selected].error for result in (baseline, *variants))
