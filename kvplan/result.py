@@ -143,12 +143,14 @@ class Result(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def options(self) -> dict[str, Any]:
-        """Every resolved engine option under vLLM's name: lengths in tokens, budgets in bytes."""
+        """Every resolved engine option under vLLM's name: lengths in tokens, budgets in bytes.
+
+        With `--max-model-len auto`, max_model_len is the model's own; each plan has the length that it fitted.
+        """
         out = {name: getattr(self.config, _FIELDS.get(name, name)) for name in _RESOLVED}
         out |= {name: getattr(self.config.args, name) for name in _GIVEN}
         out |= {"gpu": getattr(self.config.gpu, "name", None), "block_size": self.block_size}
         out["mamba_block_size"] = self.mamba_block_size
-        out["max_model_len"] = self.plans[self.selected].max_model_len or self.config.max_model_len
         return out
 
 

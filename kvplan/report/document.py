@@ -146,7 +146,10 @@ def _plan(plan: Plan) -> dict[str, Any]:
 
 
 def _group(group: Group) -> dict[str, Any]:
-    return {
+    """One group. With --max-model-len auto its blocks are those of a request of the model's own length, as the engine
+    reports them, and ``fitted_blocks_per_request`` those of the length that fits."""
+    fitted = group.blocks_before_auto_fit is not None
+    document = {
         "layers": list(group.layers),
         "kind": group.kind,
         "owner": group.owner,
@@ -154,6 +157,7 @@ def _group(group: Group) -> dict[str, Any]:
         "page_size_bytes": group.page_size_bytes,
         "pages_per_block": len(group.layers) + group.padding_pages,
         "padding_pages": group.padding_pages,
-        "blocks_per_request": group.blocks_per_request,
+        "blocks_per_request": group.blocks_before_auto_fit if fitted else group.blocks_per_request,
         "kernel_block_size": group.kernel_block_size,
     }
+    return {**document, "fitted_blocks_per_request": group.blocks_per_request} if fitted else document

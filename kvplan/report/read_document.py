@@ -45,7 +45,7 @@ def _deployment(document: Config, where: str) -> Deployment:
         engine=document.text("engine"),
         model=_section(document, "model").text("id"),
         drafter=_drafter(document.section("drafter")),
-        options=dict(_section(document, "options").data),
+        options=_options(_section(document, "options")),
         layers=layers,
         layout=_section(document, "layout").text("name"),
         selected=selected,
@@ -53,6 +53,24 @@ def _deployment(document: Config, where: str) -> Deployment:
         assumed=tuple(document.texts("assumed", ())),
         name=where,
     )
+
+
+_NUMBERS = (
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "decode_context_parallel_size",
+    "max_in_flight_tokens",
+    "block_size",
+)
+"""Options that reports reckon with."""
+
+
+def _options(section: Config) -> dict[str, Any]:
+    for key in _NUMBERS:
+        section.optional_integer(key, minimum=0)
+    if section.get("gpu") is not None:
+        section.text("gpu")
+    return dict(section.data)
 
 
 def _section(config: Config, key: str) -> Config:
@@ -162,6 +180,8 @@ def _group(item: Config, layers: Mapping[str, CacheLayer], layout: str, block: i
     specs: tuple[Spec, ...] = tuple(layers[name].spec for name in names)
     if block // pages >= page:  # one page for all, where pages differ it is their sum
         specs = tuple(_brought_to(spec, item.text("kind"), size, page) for spec in specs)
+    blocks = item.integer("blocks_per_request", minimum=0, maximum=_BYTES)
+    fitted = item.optional_integer("fitted_blocks_per_request", minimum=0, maximum=_BYTES)
     used = sum(spec.page_size_bytes for spec in specs)
     empty = max(0, block - used) if layout.startswith("B") else block // pages * padding_pages
     return Group(
@@ -172,7 +192,8 @@ def _group(item: Config, layers: Mapping[str, CacheLayer], layout: str, block: i
         owner=item.text("owner"),
         block_size=size,
         page_size_bytes=page,
-        blocks_per_request=item.integer("blocks_per_request", minimum=0, maximum=_BYTES),
+        blocks_per_request=blocks if fitted is None else fitted,
+        blocks_before_auto_fit=None if fitted is None else blocks,
         padding_pages=padding_pages,
         padding_bytes=empty,
         kernel_block_size=item.optional_integer("kernel_block_size"),

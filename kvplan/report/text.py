@@ -44,11 +44,14 @@ def _deployment(result: Result, view: View) -> list[str]:
         name = "built into the target" if own else drafter.id
         tokens = plural(drafter.num_speculative_tokens, "speculative token")
         rows.append(("drafter", f"{name}{f' ({what})' if what else ''}, method {drafter.method}, {tokens}"))
+    fitted = result.plans[result.selected].max_model_len
+    auto = config.args.max_model_len == -1 and fitted is not None
+    length = f"auto: {fitted} of {config.max_model_len}" if auto else str(config.max_model_len)
     rows += [
         ("engine", f"{engine_words(result.engine)} on {gpus(result)}"),
         ("KV dtype", _kv_dtype(result)),
         ("block", _block(result)),
-        ("limits", f"--max-model-len {config.max_model_len}, --max-num-seqs {config.max_num_seqs}"),
+        ("limits", f"--max-model-len {length}, --max-num-seqs {config.max_num_seqs}"),
         (
             "in flight",
             f"{number(config.max_in_flight_tokens)} tokens: {plural(config.max_concurrent_batches, 'batch', 'batches')}"
