@@ -41,10 +41,12 @@ def choose_architecture(root: Config, text: Config, model_impl: str = "auto") ->
             '--hf-overrides \'{"architectures": ["..."]}\' with the class that the checkpoint was saved from.'
         )
     known = registry.GENERATION.keys() | registry.DRAFTERS.keys() | registry.POOLING
-    if model_impl == "transformers":
+    if model_impl == "transformers" and names[0].startswith("Transformers"):
+        return names[0], "m" if root is not text else ""
+    if model_impl == "transformers" and names[0] in registry.TRANSFORMERS_BACKEND:
         return _transformers_class(root, text), "m" if root is not text else ""
     if model_impl not in ("auto", "vllm"):
-        raise Refused(f"--model-impl {model_impl} is not one that kvplan can plan; use auto, vllm or transformers.")
+        raise Refused(f"--model-impl {model_impl} is not one that kvplan can plan; use auto or vllm.")
     if model_impl == "auto" and not known & set(names) and names[0] in registry.TRANSFORMERS_BACKEND:
         return _transformers_class(root, text), "m" if root is not text else ""
     for name in names:

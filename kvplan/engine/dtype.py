@@ -55,21 +55,27 @@ def config_dtype(root: Config, text: Config, weight_dtype: str | None) -> str | 
             value = section.get(key)
             if value is None:
                 continue
-            if not isinstance(value, str) or value.removeprefix("torch.") not in _TORCH_NAMES:
+            if not isinstance(value, str) or value not in _TORCH_NAMES:
                 raise root.error(key, f"must be the name of a torch dtype, got {value!r}")
-            name = value.removeprefix("torch.")
-            return _NAMES.get(name, name)
+            return _NAMES.get(value, value)
     return weight_dtype
 
 
-def resolve_dtype(root: Config, text: Config, requested: str, gpu: Gpu, weight_dtype: str | None = None) -> str:
-    """`--dtype` for a model: float16, bfloat16 or float32."""
+def resolve_dtype(
+    root: Config, text: Config, requested: str, gpu: Gpu, weight_dtype: str | None = None, overridden: bool = False
+) -> str:
+    """`--dtype` for a model: float16, bfloat16 or float32.
+
+    ``overridden``: `--hf-overrides` names the config's dtype. vLLM keeps that as a string, which it does not find among
+    the device's dtypes, so it takes the preferred one.
+    """
     kind = model_type(root)
     requested = requested.lower()
+    named = config_dtype(root, text, weight_dtype)
     if requested == "auto":
         usable = [d for d in supported_dtypes(gpu) if not (d == "float16" and kind in _NO_FLOAT16)]
-        found = config_dtype(root, text, weight_dtype) or "float32"
-        return found if found != "float32" and found in usable else usable[0]
+        found = named or "float32"
+        return found if found != "float32" and found in usable and not overridden else usable[0]
     if requested not in _NAMES:
         raise Refused(f"--dtype {requested} is not one of auto, {', '.join(_NAMES)}.")
     dtype = _NAMES[requested]

@@ -18,7 +18,6 @@ _HYBRID_CONNECTORS = {
     "ExampleConnector": False,
     "ExampleHiddenStatesConnector": True,
     "LMCacheConnectorV1": False,
-    "LMCacheMPConnector": True,
     "NixlConnector": True,
     "NixlPullConnector": True,
     "NixlPushConnector": True,
@@ -56,6 +55,11 @@ def _supports_hybrid(name: str, config: Mapping[str, Any]) -> bool:
         if not isinstance(children, list) or not all(isinstance(child, Mapping) for child in children):
             raise Refused("--kv-transfer-config: MultiConnector needs a list of connectors in its extra config.")
         return all(_supports_hybrid(str(child.get("kv_connector")), child) for child in children)
+    if name == "LMCacheMPConnector":
+        raise Refused(
+            "LMCacheMPConnector is the installed LMCache's, so kvplan cannot tell whether it moves several groups; "
+            "add --disable-hybrid-kv-cache-manager or --no-disable-hybrid-kv-cache-manager."
+        )
     if name not in _HYBRID_CONNECTORS:
         raise Refused(f"--kv-transfer-config kv_connector {name} is not one of vLLM's own; kvplan cannot judge it.")
     return _HYBRID_CONNECTORS[name]

@@ -81,7 +81,8 @@ def resolve_target(args: EngineArgs, facts: ModelFacts, gpu: Gpu) -> ResolvedMod
     length = resolve_max_model_len(model.text, args.max_model_len, env=args.env, disable_sliding_window=disabled)
     if disabled:
         model = _without_window(model)
-    dtype = resolve_dtype(model.root, model.text, args.dtype, gpu, facts.weight_dtype)
+    overridden = bool({"dtype", "torch_dtype"} & (args.hf_overrides or {}).keys())
+    dtype = resolve_dtype(model.root, model.text, args.dtype, gpu, facts.weight_dtype, overridden)
     return model._replace(dtype=dtype, max_model_len=length)
 
 

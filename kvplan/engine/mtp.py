@@ -58,6 +58,7 @@ class _Rule(NamedTuple):
     default: int | None = None
     """What a missing field counts as."""
     by_class: bool = False
+    required: bool = False
     from_text: bool = False
     """The field is in the text model's config."""
     promote: bool = False
@@ -104,7 +105,7 @@ _RULES = (
     _Rule(("gemma4_assistant", "gemma4_unified_assistant"), "gemma4_mtp", "Gemma4MTPModel", 1),
     _Rule(("minimax_m3_vl",), "minimax_m3_mtp", "MiniMaxM3MTP", "num_mtp_modules", default=1, promote=True),
     _Rule(("minimax_m3_mtp",), "minimax_m3_mtp", "MiniMaxM3MTP", "num_mtp_modules", default=1),
-    _Rule(("glm5_next",), "glm5_next_mtp", "Glm5NextMTPModel", from_text=True),
+    _Rule(("glm5_next",), "glm5_next_mtp", "Glm5NextMTPModel", from_text=True, required=True),
 )
 
 
@@ -134,6 +135,8 @@ def _apply(rule: _Rule, root: Config) -> Config:
         root = text.replace(quantization_config=scheme) if inherits else text
     source = text if rule.from_text and text.get(str(rule.n_predict)) is not None else root
     n_predict = rule.n_predict if isinstance(rule.n_predict, int) else source.get(rule.n_predict, rule.default)
+    if n_predict is None and rule.required:
+        raise text.error(str(rule.n_predict), "is missing, so there is no MTP module to draft with")
     if n_predict is not None:
         n_predict = source.checked_integer(str(rule.n_predict), n_predict, minimum=0)
     updates: dict[str, Any] = {"model_type": rule.becomes, "n_predict": n_predict, **dict(rule.updates)}

@@ -68,6 +68,14 @@ _WITHOUT_CHECKPOINT = frozenset(
 )
 """Methods that quantise an unquantised checkpoint while it is loaded (`get_quant_config` needs no file for them)."""
 _DEPRECATED = ("fbgemm_fp8", "fp_quant")
+_REQUIRED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "fp8": (("activation_scheme",),),
+    "deepseek_v4_fp8": (("activation_scheme",),),
+    "auto_gptq": (("bits",), ("group_size",), ("desc_act",), ("sym",)),
+    "auto_awq": (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",)),
+    "inc": (("bits",), ("group_size",)),
+}
+"""Method -> the keys without which it does not load, each under any of its names (`from_config`)."""
 _MODELOPT = {
     "FP8": "modelopt",
     "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
@@ -87,30 +95,42 @@ def quantization_config(root: Config, hf_quant_config: Mapping[str, Any] | None 
     for config, outside in ((root, hf_quant_config), (root.section("text_config"), None)):
         if config is None:
             continue
-        found = config.get("quantization_config") or outside or config.get("compression_config")
-        if found is None:
-            continue
-        if not isinstance(found, Mapping):
-            raise root.error("quantization_config", f"must be a JSON object, got {found!r}")
-        return _normalised(root, found)
+        found = config.get("quantization_config")
+        found = outside if found is None else found
+        if found is not None:
+            return _named(_from_modelopt(root, _checked(root, found)))
+        found = config.get("compression_config")
+        if found is not None:
+            return _named(_checked(root, found))
     return None
 
 
-def _normalised(root: Config, found: Mapping[str, Any]) -> dict[str, Any]:
-    scheme = dict(found)
-    producer, inner = scheme.get("producer"), scheme.get("quantization")
-    inner = inner if isinstance(inner, Mapping) else {}
-    from_modelopt = isinstance(producer, Mapping) and producer.get("name") == "modelopt"
-    algorithm = inner.get("quant_algo")
-    if (from_modelopt or "modelopt_quant_config" in inner) and algorithm is not None:
-        if str(algorithm).upper() not in _MODELOPT:
-            raise root.error("quantization_config", f"has the ModelOpt scheme {algorithm!r}, which vLLM does not know")
-        scheme["quant_method"] = _MODELOPT[str(algorithm).upper()]
-    method = scheme.get("quant_method") or ""
+def _checked(root: Config, found: Any) -> Mapping[str, Any]:
+    if not isinstance(found, Mapping):
+        raise root.error("quantization_config", f"must be a JSON object, got {found!r}")
+    method = found.get("quant_method", "")
     if not isinstance(method, str):
         raise root.error("quantization_config: quant_method", f"must be a string, got {method!r}")
-    scheme["quant_method"] = method.lower().replace("compressed_tensors", "compressed-tensors")
-    return scheme
+    return found
+
+
+def _from_modelopt(root: Config, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scheme with the method that ModelOpt's older files leave out."""
+    producer, inner = found.get("producer"), found.get("quantization")
+    inner = inner if isinstance(inner, Mapping) else {}
+    named = isinstance(producer, Mapping) and producer.get("name") == "modelopt"
+    algorithm = inner.get("quant_algo")
+    if algorithm is None or not (named or "modelopt_quant_config" in inner):
+        return found
+    method = _MODELOPT.get(str(algorithm).upper())
+    if method is None:
+        raise root.error("quantization_config", f"has the ModelOpt scheme {algorithm!r}, which vLLM does not know")
+    return {**found, "quant_method": method}
+
+
+def _named(found: Mapping[str, Any]) -> dict[str, Any]:
+    method = str(found.get("quant_method", "")).lower().replace("compressed_tensors", "compressed-tensors")
+    return {**found, "quant_method": method}
 
 
 def resolve_quantization(
@@ -139,7 +159,19 @@ def resolve_quantization(
         raise Refused(f"quantisation method {method} is not one that vLLM 0.33.0 knows.")
     if scheme is None and method not in _WITHOUT_CHECKPOINT:
         raise Refused(f"--quantization {method}: {root.where} names no quantisation, and vLLM finds none beside it.")
+    if scheme is not None:
+        _check_keys(root, scheme, method)
     return method
+
+
+def _check_keys(root: Config, scheme: Mapping[str, Any], method: str) -> None:
+    for names in _REQUIRED.get(method, ()):
+        if not any(name in scheme for name in names):
+            raise root.error("quantization_config", f"has no {' or '.join(names)}, which {method} needs")
+    if method.startswith("modelopt"):
+        inner = scheme.get("quantization")
+        if not (inner if isinstance(inner, Mapping) else scheme).get("quant_algo"):
+            raise root.error("quantization_config", f"has no quant_algo, which {method} needs")
 
 
 def _claimed_by(root: Config, scheme: Mapping[str, Any], requested: str | None) -> str | None:
