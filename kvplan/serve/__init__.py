@@ -6,8 +6,8 @@ it cannot.
 
 Modules, in the order in which they build on each other: marks (variables without a value), flags and fields (vLLM's
 tables), flagtable, values and jsonfields (conversions), messages, prepare and argparser (vLLM's parser), later (checks
-after it), scope, words and shell (scripts), launch, containers and units (where a server is started), touch (what a
-flag does to the cache), deployment, read, plannable.
+after it), touch (what a flag does to the cache), start, deployment, scope, words and shell (scripts), launch, containers
+and units (where a server is started), read, plannable.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kvplan.serve.deployment import Deployment as Deployment
     from kvplan.serve.plannable import planner_options as planner_options
+    from kvplan.serve.plannable import remarks as remarks
     from kvplan.serve.read import read_arguments as read_arguments
     from kvplan.serve.read import read_argv as read_argv
     from kvplan.serve.read import read_file as read_file
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "Deployment": "deployment",
     "planner_options": "plannable",
+    "remarks": "plannable",
     "read_arguments": "read",
     "read_argv": "read",
     "read_file": "read",

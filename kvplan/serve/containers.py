@@ -7,9 +7,10 @@ specification (interpolation, command and entrypoint as text or list).
 import re
 from collections.abc import Iterator, Mapping
 
-from kvplan.serve.launch import Launch, base_name, launches, of_image, of_words
+from kvplan.serve.launch import base_name, launches, of_image, of_words
 from kvplan.serve.marks import mark
 from kvplan.serve.scope import Scope, Value, braced
+from kvplan.serve.start import Launch
 from kvplan.serve.words import PLAIN, Words
 
 MAX_NODES = 200_000
@@ -37,7 +38,17 @@ def of_documents(documents: list[object]) -> Iterator[Launch]:
             found = True
             yield launch
     if not found:
-        yield from missing
+        inside = [launch for document in documents for launch in of_strings(document)]
+        yield from inside or missing
+
+
+def of_strings(document: object) -> Iterator[Launch]:
+    """The starts in texts anywhere in a document: the run step of a pipeline, the serve line of a fleet file."""
+    for node in nodes(document):
+        values = list(node.values()) + [item for value in node.values() if isinstance(value, list) for item in value]
+        for value in values:
+            if isinstance(value, str) and "vllm" in value and " " in value:
+                yield from launches(value, None, 1)
 
 
 def nodes(root: object) -> Iterator[dict[object, object]]:
@@ -133,12 +144,12 @@ def container_env(entries: object) -> dict[str, str]:
 
 
 def substituted(text: str, env: Mapping[str, str]) -> str:
-    """$(NAME) filled in from the container's environment, $$ as $; an unknown name stays."""
+    """$(NAME) filled in from the container's environment, $$ as $; another name has no value here."""
 
     def one(found: re.Match[str]) -> str:
         if found.group() == "$$":
             return "$"
-        return env.get(found.group(1), found.group())[: 2**16]
+        return env.get(found.group(1), mark(found.group()))[: 2**16]
 
     return re.sub(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)", one, text)
 

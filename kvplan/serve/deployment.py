@@ -6,10 +6,10 @@ from typing import NamedTuple
 from kvplan.serve.argparser import Parsed, parse
 from kvplan.serve.flagtable import default_of
 from kvplan.serve.later import later_errors
-from kvplan.serve.launch import Launch
 from kvplan.serve.marks import clean, is_marked, references, unmark
 from kvplan.serve.messages import plain
 from kvplan.serve.prepare import Notes, ReadFile, prepare
+from kvplan.serve.start import Launch
 from kvplan.serve.touch import touch_of, touch_of_env
 from kvplan.serve.yamlfile import MAX_BYTES
 

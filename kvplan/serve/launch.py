@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from kvplan.serve.marks import mark, unmark
 from kvplan.serve.shell import Command, read_script
+from kvplan.serve.start import Launch
 
 SERVE_MODULES = ("vllm.entrypoints.cli.main", "vllm")
 API_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.api_server.entry")
+GONE_MODULE = "vllm.entrypoints.api_server"
 API_SCRIPTS = ("openai/api_server.py", "api_server/entry.py")
 # Commands that only mention a serve line.
 MENTIONING = (
@@ -25,16 +26,6 @@ BARE_SHORT = "ditPq"
 # Images whose entrypoint is vllm serve already.
 OFFICIAL = re.compile(r"(^|/)vllm-openai[\w.-]*(:|@|$)")
 MAX_NESTING = 4
-
-
-class Launch(NamedTuple):
-    """One start of the server: the arguments after serve, or after the api_server module."""
-
-    args: list[str]
-    serve: bool
-    env: dict[str, str]
-    errors: list[str]
-    files: dict[str, str]
 
 
 def launches(text: str, variables: Mapping[str, str] | None = None, nesting: int = 0) -> Iterator[Launch]:
@@ -71,7 +62,8 @@ def of_words(words: list[str], env: Mapping[str, str], nesting: int = 0) -> Iter
     if at is not None:
         index, serve = at
         own = dict(assignments(words[:index]))
-        yield Launch(words[index:], serve, {**env, **own}, [], {})
+        gone = [f"the module {GONE_MODULE} is gone from vLLM: write vllm serve MODEL"] if GONE_MODULE in words else []
+        yield Launch(words[index:], serve, {**env, **own}, gone, {})
         return
     for position, word in enumerate(words[1:], 1):
         if re.search(r"\s", word) and "vllm" in word.lower():
@@ -86,7 +78,7 @@ def start_at(words: list[str]) -> tuple[int, bool] | None:
         name = base_name(word)
         if (name in ("vllm", "vllm.exe") or ("$" in name and "vllm" in name.lower())) and following == ["serve"]:
             return index + 2, True
-        if word == "-m" and following and following[0] in API_MODULES:
+        if word == "-m" and following and following[0] in (*API_MODULES, GONE_MODULE):
             return index + 2, False
         if word == "-m" and following and following[0] in SERVE_MODULES and words[index + 2 : index + 3] == ["serve"]:
             return index + 3, True

@@ -33,6 +33,20 @@ def planner_options(deployment: Deployment) -> dict[str, object]:
     return with_speculative(options)
 
 
+def remarks(deployment: Deployment) -> list[str]:
+    """What a user may want to know of options that are shown and change nothing, one sentence each."""
+    found = []
+    for dest, value in deployment.options.items():
+        touch = touch_of(dest, value)
+        if touch.kind == "neutral" or touch.why.startswith("deprecated"):
+            found.append(f"{flag_name(dest)} does not change the plan: {touch.why}.")
+    for name, text in deployment.env.items():
+        touch = touch_of_env(name, text)
+        if touch.kind == "neutral":
+            found.append(f"{name} does not change the plan: {touch.why}.")
+    return found
+
+
 def with_speculative(options: dict[str, object]) -> dict[str, object]:
     """--spec-method and its like as keys of speculative_config, whose keys take - for _.
 

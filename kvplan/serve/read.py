@@ -6,19 +6,20 @@ from pathlib import Path
 
 from kvplan.errors import KvplanError
 from kvplan.serve.deployment import Deployment, build
-from kvplan.serve.launch import Launch, launches, of_command
 from kvplan.serve.marks import clean
-from kvplan.serve.shell import Command
+from kvplan.serve.start import Launch
 from kvplan.serve.yamlfile import MAX_BYTES
 
 YAML_NAMES = (".yaml", ".yml", ".json")
+MAX_STARTS = 1000
+MAX_ARGUMENTS = 5000
 NO_START = "no vLLM server is started here: give a line such as vllm serve MODEL --tensor-parallel-size 2"
 
 
 def read_arguments(words: list[str], env: Mapping[str, str] | None = None) -> Deployment:
     """The deployment of what follows `vllm serve`: a model and flags."""
     launch = Launch([clean(word) for word in words], True, dict(env or {}), [], {})
-    return build(launch, Path())
+    return built(iter([launch]), Path(), "the line")[0]
 
 
 def read_argv(words: list[str], variables: Mapping[str, str] | None = None) -> list[Deployment]:
@@ -26,6 +27,9 @@ def read_argv(words: list[str], variables: Mapping[str, str] | None = None) -> l
 
     KvplanError when the words start no server.
     """
+    from kvplan.serve.launch import of_command
+    from kvplan.serve.shell import Command
+
     cleaned = [clean(word) for word in words]
     prefix = 0
     env: dict[str, str] = dict(variables or {})
@@ -66,7 +70,13 @@ def read_file(path: str | Path, variables: Mapping[str, str] | None = None) -> l
 
 def built(starts: Iterator[Launch], directory: Path | None, name: str) -> list[Deployment]:
     """The deployments of all starts; KvplanError when there is none."""
-    deployments = [build(launch, directory) for launch in starts]
+    deployments: list[Deployment] = []
+    for launch in starts:
+        if len(deployments) == MAX_STARTS:
+            raise KvplanError(f"{name} starts more than {MAX_STARTS} servers: split it")
+        if len(launch.args) > MAX_ARGUMENTS:
+            raise KvplanError(f"{name} has a command of more than {MAX_ARGUMENTS} words: give a shorter one")
+        deployments.append(build(launch, directory))
     if not deployments:
         raise KvplanError(f"{name}: {NO_START}")
     return deployments
@@ -74,6 +84,7 @@ def built(starts: Iterator[Launch], directory: Path | None, name: str) -> list[D
 
 def starts_in(text: str, name: str, variables: Mapping[str, str] | None) -> Iterator[Launch]:
     """The starts in a text of any kind."""
+    from kvplan.serve.launch import launches
     from kvplan.serve.units import is_unit, of_unit
 
     if is_unit(text):
@@ -94,6 +105,7 @@ def looks_like_yaml(text: str, name: str) -> bool:
 def in_yaml(text: str, name: str) -> Iterator[Launch]:
     """The starts in a YAML text: manifests, compose files, or a config file as vllm serve --config takes it."""
     from kvplan.serve.containers import of_documents
+    from kvplan.serve.launch import launches
     from kvplan.serve.yamlfile import load_documents
 
     try:

@@ -7,12 +7,14 @@ marked reference (see marks.py). Values are bounded, so that no script can blow 
 import re
 from collections.abc import Callable, Mapping
 
+from kvplan.errors import KvplanError
 from kvplan.serve.marks import is_marked, is_only_mark, is_unknown, mark
 
 Value = str | list[str]
 
 MAX_VALUE = 2**16
 MAX_EXPANDED = 2**24
+MAX_STEPS = 200_000
 PARAMETER = r"([!#]?)([A-Za-z_]\w*|\d+|[@*?$!#-])(\[[^\]]*\])?(.*)"
 
 
@@ -23,20 +25,29 @@ class Scope:
         self.variables: dict[str, Value] = dict(variables or {})
         self.exported: set[str] = set(self.variables)
         self.left = MAX_EXPANDED
+        self.steps = 0
+
+    def step(self) -> None:
+        """Count a piece of a word; KvplanError when a script has so many that no person wrote it."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise KvplanError(
+                f"the script has more than {MAX_STEPS} words and signs: give a file with the command only"
+            )
 
     def get(self, name: str) -> Value | None:
         """A variable's value; None when unset, or when the budget is used up."""
         value = self.variables.get(name)
         if value is not None:
-            self.left -= len(value) if isinstance(value, str) else sum(map(len, value)) + len(value)
+            self.left -= weight(value)
         return value if self.left > 0 else None
 
     def set(self, name: str, value: Value, sure: bool = True) -> None:
         """Assign. An assignment that may not run, or that is too large, leaves a marked reference."""
-        size = len(value) if isinstance(value, str) else sum(map(len, value)) + len(value)
-        if size > MAX_VALUE or (not sure and self.variables.get(name) != value):
-            self.variables[name] = mark("$" + name, unknown=True)
-        elif isinstance(value, str) and is_unknown(value):
+        size = weight(value)
+        self.left -= size
+        unknown = self.left < 0 or (isinstance(value, str) and is_unknown(value))
+        if unknown or size > MAX_VALUE or (not sure and self.variables.get(name) != value):
             self.variables[name] = mark("$" + name, unknown=True)
         elif isinstance(value, str) and is_only_mark(value):
             self.variables.pop(name, None)  # what is set to something unset counts as unset
@@ -59,10 +70,15 @@ class Scope:
         return {name: value for name, value in found if isinstance(value, str)}
 
 
+def weight(value: Value) -> int:
+    """What a value costs to copy: its characters, and one for each element."""
+    return len(value) if isinstance(value, str) else sum(map(len, value)) + len(value)
+
+
 def simple(scope: Scope, name: str) -> Value:
     """$NAME: its value, or the reference."""
     value = scope.get(name)
-    return mark("$" + name) if value is None else value
+    return mark("$" + name, unknown=scope.left <= 0) if value is None else value
 
 
 def braced(scope: Scope, content: str, expand: Callable[[str], str]) -> Value:

@@ -97,6 +97,7 @@ class Reader:
     def run(self) -> None:
         """Read to the end."""
         while True:
+            self.scope.step()
             self.lexer.blanks()
             character = self.lexer.peek()
             if not character:
@@ -343,6 +344,7 @@ def expand_text(text: str, scope: Scope) -> str:
     out: list[str] = []
     pattern = re.compile(r"[^$`\\]+")
     while reader.peek():
+        scope.step()
         found = pattern.match(text, reader.position)
         if found:
             out.append(found.group())

@@ -6,10 +6,11 @@ Source of the rules: systemd.service(5), systemd.exec(5), podman-systemd.unit(5)
 import re
 from collections.abc import Iterator
 
-from kvplan.serve.launch import Launch, of_command, of_image
+from kvplan.serve.launch import of_command, of_image
 from kvplan.serve.marks import mark
 from kvplan.serve.scope import Scope
 from kvplan.serve.shell import Command
+from kvplan.serve.start import Launch
 from kvplan.serve.words import SYSTEMD, Words
 
 

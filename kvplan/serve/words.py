@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvplan.serve.marks import CLOSE, OPEN, mark
-from kvplan.serve.scope import Scope, Value, arithmetic, braced, simple
+from kvplan.serve.scope import MAX_VALUE, Scope, Value, arithmetic, braced, simple
 
 MAX_NESTING = 20
 
@@ -84,6 +84,7 @@ class Words:
 
     def piece(self, character: str, joined: bool) -> None:
         """One quoted string, escape, expansion or run of plain text."""
+        self.scope.step()
         found = self.plain.match(self.text, self.position)
         if found:
             self.position = found.end()
@@ -173,6 +174,7 @@ class Words:
 
     def inside_double(self, character: str) -> None:
         """One step between double quotes."""
+        self.scope.step()
         following = self.peek(1)
         escape = "\\" if self.dialect is CMD else self.dialect.escape
         if character == escape and following and following in self.escapable():
@@ -239,7 +241,7 @@ class Words:
         if len(closing) == 2 and self.text[end : end + 2] != "))":
             return self.enclosed("$(", ")", self.output)
         self.position = min(end + len(closing), len(self.text))
-        return reader(content)
+        return reader(content) if len(content) <= MAX_VALUE else mark(opening + "..." + closing, unknown=True)
 
     def sum(self, content: str) -> Value:
         """$((...))."""
