@@ -72,10 +72,12 @@ def records(
 
 def _begins(line: str) -> bool:
     """Whether a line without a process tag begins a record: a log level near its start, or a JSON object."""
+    if line.startswith('{"'):
+        return True
     for level in ("INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL"):
         if line.find(level, 0, _HEAD) >= 0:
             return _rx(rf"{level}(?:\x1b?\[0m)?:? ").search(line, 0, _HEAD + 20) is not None
-    return line.startswith('{"')
+    return False
 
 
 class _Joiner:

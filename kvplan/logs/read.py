@@ -73,7 +73,7 @@ def _reading(startup: Startup, startups: int) -> LogReading:
         max_model_len=length,
         num_gpu_blocks=startup.num_blocks(),
         layout=last["layout"][0] if "layout" in last else None,
-        memory=_memory(startup),
+        memory=_memory(startup, settings.options),
         available_from=available_from,
         padding=tuple(startup.padding),
         refusal=_refusal(startup),
@@ -133,8 +133,8 @@ def _max_model_len(startup: Startup, options: dict[str, Value] | None) -> int | 
     return _first_int(tuple(startup.every.get("max_model_len", ()))[:1])
 
 
-def _memory(startup: Startup) -> MemoryReading:
-    from kvplan.logs.facts import decimal
+def _memory(startup: Startup, options: dict[str, Value] | None) -> MemoryReading:
+    from kvplan.logs.facts import decimal, integer
 
     last, texts = startup.last, startup.texts
     numbers: dict[str, float] = {}
@@ -154,10 +154,13 @@ def _memory(startup: Startup) -> MemoryReading:
     for name, field in (("utilization", "gpu_memory_utilization"), ("initial_free", "free_gib")):
         if name in texts:
             numbers.setdefault(field, decimal(texts[name]))
+    asked_bytes = (options or {}).get("kv_cache_memory_bytes")
+    if "kv_bytes" in texts:
+        asked_bytes = integer(texts["kv_bytes"])
     return MemoryReading(
         weights_gib=startup.rank_values("weights"),
         available_gib=startup.rank_values("available"),
-        kv_cache_bytes=_first_int((texts["kv_bytes"],)) if "kv_bytes" in texts else None,
+        kv_cache_bytes=asked_bytes if isinstance(asked_bytes, int) and asked_bytes > 0 else None,
         reduced_kv_cache_gib=decimal(texts["reduced"]) if "reduced" in texts else None,
         **{field: value for field, value in numbers.items() if not field.startswith("_")},
     )

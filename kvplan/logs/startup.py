@@ -49,7 +49,8 @@ class Startup:
     def begins_anew(self, fact: Fact, record: Record) -> bool:
         """Whether the fact belongs to the next start-up rather than to this one."""
         if fact.name == "version":
-            return self.stage >= _ARGUMENTS
+            repeated = self.texts.get("version") == fact.values[0]
+            return self.stage >= _ENGINE or (self.stage == _ARGUMENTS and not repeated)
         if fact.name == "arguments":
             repeated = self.texts.get("arguments") == fact.values[0]
             return self.stage >= _ENGINE or (self.stage == _ARGUMENTS and not repeated)
@@ -75,7 +76,7 @@ class Startup:
             self.stage = _SIZED
 
     def rank_values(self, name: str) -> tuple[tuple[str, float], ...]:
-        """(rank, GiB) pairs of the engine that is read, lowest rank first; in the log's order where ranks have no tag."""
+        """(rank, GiB) pairs of the engine that is read: lowest rank first, else in the log's order."""
         chosen = self.engine()
         found = [(rank, value) for rank, value in self.ranks[name].items() if engine_index(rank) == chosen]
         return tuple(sorted(found or self.ranks[name].items(), key=lambda pair: _rank_order(pair[0])))
@@ -147,9 +148,11 @@ class Startup:
         self.texts["reserved"] = values[0]
 
     def _take_rank(self, name: str, values: tuple[str, ...], record: Record) -> None:
-        ranks = self.ranks[name]
-        if len(ranks) < _MAX_RANKS:
-            ranks.setdefault(record.process, decimal(values[0]))
+        ranks, value = self.ranks[name], decimal(values[0])
+        if len(ranks) < _MAX_RANKS or record.process in ranks:
+            before = ranks.setdefault(record.process, value)
+            if name == "available":  # ranks without a tag share an entry: the smallest decides
+                ranks[record.process] = min(before, value)
 
     def _take_tokens(self, values: tuple[str, ...], record: Record) -> None:
         _append(self.tokens, record, integer(values[0]))

@@ -106,7 +106,11 @@ class _Scanner:
         while True:
             self._blanks()
             start, char = self.at, self.text[self.at : self.at + 1]
-            if char == closer or not char:
+            if not char:  # cut: the last value may be half a value
+                if keys:
+                    keys.popitem()
+                return items[:-1], keys
+            if char == closer:
                 self.at += 1
                 return items, keys
             if char == ",":
@@ -162,8 +166,15 @@ def _as_number(text: str) -> int | float:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    char = match.group(1)
-    return {"n": "\n", "t": "\t", "r": "\r"}.get(char, char)
+    *codes, char = match.groups()
+    code = next(filter(None, codes), None)
+    if code is None:
+        return _ESCAPES.get(char, match.group())
+    point = int(code, 16)
+    return chr(point) if point < 0x110000 else match.group()
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 
 
 @lru_cache(1)
@@ -178,7 +189,7 @@ def _quoted() -> re.Pattern[str]:
 
 @lru_cache(1)
 def _escape() -> re.Pattern[str]:
-    return re.compile(r"\\(.)", re.DOTALL)
+    return re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 
 
 @lru_cache(1)
