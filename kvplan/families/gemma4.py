@@ -45,17 +45,29 @@ def shared_from(config: Config, kinds: list[str]) -> int:
     return first
 
 
+def own_fields(config: Config) -> dict[int, Config]:
+    """The fields that single layers have of their own, by layer: derived by the config class, or from the file."""
+    section = config.section("per_layer_config")
+    found: dict[int, Config] = {}
+    for name in section.data if section is not None else ():
+        own = section.section(name) if section is not None and str(name).isdecimal() else None
+        if own is None:
+            raise config.error("per_layer_config", f"must have an object under each layer's number, got {name!r}")
+        found[int(name)] = own
+    return found
+
+
 def text_layers(model: Model) -> Iterator[Layer]:
     config = model.config
     count = num_layers(config)
     kinds = config.texts("layer_types", length=count)
     windows = windows_by_layer_type(config, count)
-    own = config.section("per_layer_config")
+    own = own_fields(config)
     first_shared = shared_from(config, kinds)
     heads = config.integer("num_attention_heads")
     last = {kind: i for i, kind in enumerate(kinds[:first_shared])}
     for i, (kind, window) in enumerate(zip(kinds, windows, strict=True)):
-        fields = (own.section(str(i)) if own else None) or config
+        fields = own.get(i, config)
         layer = attention(
             model,
             f"model.layers.{i}.self_attn.attn",

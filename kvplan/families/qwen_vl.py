@@ -24,6 +24,8 @@ _TEXT_MODELS = {
     "Qwen3VLForConditionalGeneration": "Qwen3ForCausalLM",
     "Qwen3VLMoeForConditionalGeneration": "Qwen3MoeForCausalLM",
 }
+_TOWER = {"intermediate_size": 3420}
+"""Default of the Qwen2.5-VL vision config."""
 _DEEPSTACK = {"deepstack_visual_indexes": [8, 16, 24]}
 """Default of the Qwen3-VL vision config: the first text layers add these levels of the vision tower."""
 
@@ -43,7 +45,21 @@ def check_deepstack(model: Model) -> None:
         )
 
 
+def check_vision_tower(model: Model) -> None:
+    """Refused where the vision tower of Qwen2.5-VL, split over the ranks as vLLM does by default, does not divide."""
+    tp, args = model.tensor_parallel_size, model.engine.args
+    vision = model.root.section("vision_config", _TOWER)
+    width = vision.integer("intermediate_size") if vision else _TOWER["intermediate_size"]
+    if width % tp and not args.language_model_only and args.additional_flags.get("mm_encoder_tp_mode") != "data":
+        raise Refused(
+            f"{model.root.where}: vision_config.intermediate_size {width} cannot be split over --tensor-parallel-size "
+            f"{tp}; choose a size that divides it, or --mm-encoder-tp-mode data."
+        )
+
+
 def layers(model: Model) -> list[Layer]:
+    if model.architecture == "Qwen2_5_VLForConditionalGeneration":
+        check_vision_tower(model)
     if model.architecture.startswith("Qwen3"):
         check_deepstack(model)
     if model.architecture == "Qwen3VLMoeForConditionalGeneration":
