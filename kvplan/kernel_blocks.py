@@ -238,16 +238,15 @@ def bind(
     """What the worker does when it binds the cache: kernel block sizes, views, and the mapping of packed blocks."""
     sizes: list[int] = []
     bound: list[AttentionGroup] = []
+    by_group: list[list[Placement]] = [[] for _ in groups]
+    for placement in placed:
+        by_group[placement.group].append(placement)
     try:
         members = [attention_groups(group, layers) for group in groups]
-        sizes.extend(
-            _group_size(group, members[index], [p for p in placed if p.group == index])
-            for index, group in enumerate(groups)
-        )
+        sizes.extend(_group_size(group, parts, at) for group, parts, at in zip(groups, members, by_group, strict=True))
         for placement in placed:
             _check_view(placement, sizes[placement.group], layout)
-        for index, parts in enumerate(members):
-            at = [p for p in placed if p.group == index]
+        for index, (parts, at) in enumerate(zip(members, by_group, strict=True)):
             bound.extend(_attention_group(index, part, sizes[index], at, layout) for part in parts)
     except Refused as refusal:
         return KernelBlocks(tuple(sizes), tuple(bound), tuple(placed), str(refusal))
@@ -265,13 +264,12 @@ class Part(NamedTuple):
 
 def attention_groups(group: Group, layers: Mapping[str, CacheLayer]) -> list[Part]:
     """The group's attention layers by backend and spec, in layer order; a state group has none."""
-    found: dict[tuple[str, tuple[int | MultipleOf, ...], AttentionSpec], tuple[str, ...]] = {}
+    found: dict[tuple[str, tuple[int | MultipleOf, ...], AttentionSpec], list[str]] = {}
     for name, spec in zip(group.layers, group.layer_specs, strict=True):
         if isinstance(spec, AttentionSpec):
             layer = layers[name]
-            key = (layer.backend, tuple(layer.kernel_block_sizes), spec)
-            found[key] = (*found.get(key, ()), name)
-    return [Part(*key, names) for key, names in found.items()]
+            found.setdefault((layer.backend, layer.kernel_block_sizes, spec), []).append(name)
+    return [Part(*key, tuple(names)) for key, names in found.items()]
 
 
 def _group_size(group: Group, parts: Sequence[Part], placed: Sequence[Placement]) -> int:

@@ -6,7 +6,6 @@ dropped within a version; `read_document` reads what `to_document` wrote.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 from kvplan import __version__
@@ -52,7 +51,7 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, MultipleOf):
         return {"multiple_of": value.base}
-    if isinstance(value, Fraction):
+    if type(value).__name__ == "Fraction":  # imported only where a layer has one
         return int(value) if value.denominator == 1 else float(value)
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
