@@ -44,8 +44,6 @@ def difference(engine: Outcome, plan: Plan) -> str | None:
     if bool(engine.error) != bool(plan.error):
         return f"error: engine {engine.error}, kvplan {plan.error}"
     numbers = shortage_numbers(engine.error or "")
-    if engine.error and "No available memory" in engine.error and not plan.groups:
-        return None  # without a budget the engine does not get to what kvplan refuses
     if engine.error and not numbers[0] and "No available memory" not in engine.error and "auto-fit" not in engine.error:
         return "groups of an impossible plan" if plan.groups else None
     pairs: list[tuple[str, Any, Any]] = [
@@ -72,8 +70,19 @@ def difference(engine: Outcome, plan: Plan) -> str | None:
 
 
 def compared(case: Case, grouping: str) -> tuple[Outcome, str | None]:
+    """What the engine planned, and the difference.
+
+    Where kvplan stops at specs that no budget can serve, the engine may stop at the budget first; given memory without
+    end it must stop all the same.
+    """
     plan = plan_layers(case.layers, case.limits, grouping=grouping, **case.options)
     engine = engine_plan(case, grouping)
+    if plan.error and not plan.groups:
+        memory = [2**60] * len(case.options["available_memory"])
+        ample = {"available_memory": memory, "num_gpu_blocks_override": None, "auto_fit_max_model_len": False}
+        unbounded = engine_plan(case._replace(options=case.options | ample), grouping)
+        agree = engine.error and unbounded.error
+        return engine, None if agree else f"error: engine {unbounded.error}, kvplan {plan.error}"
     return engine, difference(engine, plan)
 
 
