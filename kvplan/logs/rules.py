@@ -81,7 +81,7 @@ CHANGES = (
     Change("0.11.1", "mamba", "model_length", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
            "A request takes ceil(max_model_len / mamba_block_size) blocks of each state group."),
     Change("0.11.1", "hybrid_block", "by_kind", _CONFIG,
-           "A multiple of 16, on Blackwell of 32 for heads of 256, of 64 or 128 for MLA; of the chunk too in all mode."),
+           "A multiple of 16, on Blackwell 32 for heads of 256, 64 or 128 for MLA; of the chunk too in all mode."),
     Change("0.12.0", "context_parallel", "decode_and_prefill", f"{_UTILS} _report_kv_cache_config",
            "The token line is multiplied by both context parallel sizes."),
     Change("0.12.0", "group_size", "largest_below_1.25", f"{_UTILS} _get_kv_cache_groups_uniform_page_size",
