@@ -65,6 +65,8 @@ class MLALayer(NamedTuple):
     sliding_window: int | None = None
     non_causal_multi_token_decode: bool = False
     backend: str | None = None
+    sink_backend: str | None = None
+    """The backend that the layer's class takes where the selected one has no attention sinks and this one fits."""
     layer_index: int | None = None
 
 
@@ -89,6 +91,8 @@ class StateLayer(NamedTuple):
     """None: one per drafted token."""
     reported_shapes: tuple[tuple[int, ...], ...] | None = None
     """Where the model class reports other shapes to the platform's alignment than its layers have."""
+    reported_dtypes: tuple[str, ...] | None = None
+    """Where the model class reports other dtypes to the platform's alignment than its layers have."""
     stage_index: int | None = None
     """Decoder layer that it belongs to, where its name has another number."""
 

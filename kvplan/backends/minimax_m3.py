@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kvplan.backends.base import Backend, BackendEnv, KernelSizes
 from kvplan.backends.flashinfer import nvfp4_slots
-from kvplan.errors import Refused
 from kvplan.spec import AttentionSpec, Spec
 
 _CACHE_DTYPES = ("bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2")
@@ -51,18 +50,3 @@ class MiniMaxM3Indexer(MiniMaxM3Sparse):
     """The indexer's keys (vllm/models/minimax_m3/common/indexer.py)."""
 
     key = name = "MINIMAX_M3_SPARSE_INDEXER"
-
-
-def attention_backend(env: BackendEnv, topk_blocks: int, cache_dtype: str) -> str:
-    """Key of the backend of a sparse layer (`select_main_backend_and_impl_cls`).
-
-    ``topk_blocks``: the config's sparse_topk_blocks.
-    """
-    if not cache_dtype.startswith("nvfp4"):
-        return "MINIMAX_M3_SPARSE"
-    if cache_dtype != "nvfp4" or env.gpu.capability[0] != 10 or topk_blocks not in (4, 8, 16, 32):
-        raise Refused(
-            f"--kv-cache-dtype {cache_dtype}: MiniMax-M3's sparse layers read plain nvfp4 on compute capability 10.x, "
-            f"with 4, 8, 16 or 32 top blocks (here {topk_blocks}); choose another KV cache dtype."
-        )
-    return "MINIMAX_M3_SPARSE_NVFP4"

@@ -131,6 +131,9 @@ def choose_backend(side: Side, layer: Layer) -> Selection:
     chosen = select(asked, env, model.attention_backend, model.engine.backend_per_kind, flag)
     if isinstance(layer, AttentionLayer):
         check_kernel(model, layer, chosen.backend.name, env, cache_dtype)
+    elif layer.sink_backend is not None and not chosen.backend.supports_sink(env):
+        with_sinks = backend(layer.sink_backend)
+        return chosen if with_sinks.rejections(asked._replace(has_sink=True), env) else Selection(with_sinks)
     wrapper = None
     if isinstance(layer, AttentionLayer):
         if layer.attention_chunk_size is not None:

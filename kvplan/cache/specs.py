@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kvplan.backends.base import Backend, BackendEnv
 from kvplan.cache.blocks import BlockSizes
+from kvplan.errors import Refused
 from kvplan.layers import AttentionLayer, MLALayer, StateLayer
 from kvplan.spec import (
     CHUNKED_LOCAL,
@@ -141,7 +142,7 @@ def state_spec(
     if alignment is None and layer.shared_checkpoint_alignment is not None:
         alignment = checkpoint_grid
     speculative = layer.num_speculative_blocks
-    return StateSpec(
+    spec = StateSpec(
         shapes=layer.shapes,
         dtypes=layer.dtypes,
         block_size=sizes.mamba_block_size or 0,
@@ -153,8 +154,16 @@ def state_spec(
         prefill_checkpoint_alignment=alignment,
         tp_replicated=layer.tp_replicated,
     )
+    if spec.page_size_bytes < spec.unpadded_page_size_bytes:
+        raise Refused(
+            f"a state of {spec.unpadded_page_size_bytes} bytes ({layer.name or layer.mamba_type}) does not fit the "
+            f"page of {spec.page_size_bytes} bytes that vLLM aligns it to, and the engine stops there; leave "
+            "--mamba-ssm-cache-dtype and --mamba-cache-dtype out."
+        )
+    return spec
 
 
 def state_bytes(layer: StateLayer) -> int:
     """Bytes of the layer's state on one rank, unpadded, as its model class reports it."""
-    return StateSpec(layer.reported_shapes or layer.shapes, layer.dtypes, 0).unpadded_page_size_bytes
+    shapes, dtypes = layer.reported_shapes or layer.shapes, layer.reported_dtypes or layer.dtypes
+    return StateSpec(shapes, dtypes, 0).unpadded_page_size_bytes

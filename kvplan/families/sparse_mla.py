@@ -6,12 +6,15 @@ vLLM: models/deepseek_v32/attention.py (DeepseekV32Attention), model_executor/mo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from kvplan.cache.blocks import BlockSizes
 from kvplan.hf import Config
 from kvplan.layers import CustomLayer, Layer, MLALayer, Why
 from kvplan.model import Model
 from kvplan.spec import MLA, AttentionSpec
+
+if TYPE_CHECKING:
+    from kvplan.cache.blocks import BlockSizes
 
 _QUANT_BLOCK = 128
 _SCALE_BYTES = 4

@@ -13,6 +13,8 @@ from kvplan.model import Model
 Shapes = tuple[tuple[int, ...], ...]
 Dtypes = tuple[str, ...]
 
+_FLASHKDA_CHECKPOINT_ALIGNMENT = 16
+
 
 def divide(model: Model, value: int, what: str) -> int:
     """``value`` per tensor-parallel rank; refused where it does not divide."""
@@ -53,6 +55,41 @@ def gated_delta_net(
     conv = oriented(model, divide(model, conv_dim, "the convolution's channels"), length)
     recurrent = (divide(model, num_v_heads, "linear_num_value_heads"), head_v_dim, head_k_dim)
     return (conv, recurrent), conv_and_ssm_dtypes(model)
+
+
+def kda_dtypes(model: Model) -> Dtypes:
+    """Convolution and recurrent state of Kimi delta attention: the latter is float32 unless the user sets it."""
+    ssm = model.engine.mamba_ssm_cache_dtype
+    if ssm not in ("auto", "float32", "bfloat16"):
+        raise Refused(f"--mamba-ssm-cache-dtype {ssm}: Kimi delta attention takes float32 or bfloat16 only.")
+    return (cache_dtype(model, model.engine.mamba_cache_dtype), "float32" if ssm == "auto" else ssm)
+
+
+def kda(model: Model, *, num_heads: int, head_dim: int, conv_kernel: int) -> tuple[Shapes, Dtypes]:
+    """Kimi delta attention: a convolution over q, k and v, and one head_dim x head_dim matrix per head."""
+    heads = divide(model, num_heads, "the number of linear attention heads")
+    length = conv_kernel - 1 + model.engine.num_speculative_tokens
+    conv = oriented(model, 3 * heads * head_dim, length)
+    return (conv, (heads, head_dim, head_dim)), kda_dtypes(model)
+
+
+def kda_prefill_alignment(model: Model, head_dim: int, *, bounded_gate: bool) -> int | None:
+    """Token alignment of the prefill checkpoints that FlashKDA exports; None where the layer prefills with Triton.
+
+    (vllm/model_executor/layers/mamba/kda_checkpoint.py, and `resolve_kda_prefill_backend` of the models.)
+    """
+    requested = model.engine.args.additional_flags.get("kda_prefill_backend") or "auto"
+    supported = (
+        model.engine.gpu.capability[0] in (9, 10, 12) and head_dim == 128 and model.dtype == "bfloat16" and bounded_gate
+    )
+    if requested not in ("auto", "triton", "flashkda"):
+        raise Refused(f"--kda-prefill-backend {requested!r} is not one that kvplan can judge here; use auto or triton.")
+    if requested == "flashkda" and not supported:
+        raise Refused(
+            "--kda-prefill-backend flashkda needs compute capability 9.x, 10.x or 12.x, bfloat16, heads of 128 and a "
+            "bounded gate; use auto."
+        )
+    return _FLASHKDA_CHECKPOINT_ALIGNMENT if supported and requested != "triton" else None
 
 
 def mamba1(model: Model, *, intermediate_size: int, state_size: int, conv_kernel: int) -> tuple[Shapes, Dtypes]:
