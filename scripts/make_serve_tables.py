@@ -214,6 +214,19 @@ def all_fields(classes: dict[str, type]) -> dict[str, dict[str, str]]:
     return dict(sorted(found.items()))
 
 
+def quantization_names() -> dict[str, str]:
+    """Alternatives of linear, moe and targets, whose validators take names of schemes."""
+    from vllm.config import quantization
+
+    shorthands = quantization._ONLINE_SHORTHANDS
+    rows = {}
+    for field in ("linear", "moe"):
+        names = [name for name, spec in shorthands.items() if getattr(spec, field) is not None]
+        names += list(quantization.QUANT_KEY_NAMES)
+        rows[field] = " ".join("=" + name for name in dict.fromkeys(names)) + " {}any none"
+    return rows
+
+
 def engine_bounds(dests: typing.Iterable[str]) -> dict[str, str]:
     """Destination -> alternatives, for the flags with bounds that the parser does not check itself."""
     import vllm.config
@@ -299,6 +312,7 @@ def main(target: str) -> None:
     version = vllm.__version__.split("+")[0]
     write_flags(Path(target) / "flags.py", version, rows)
     fields = {**all_fields(classes), "EngineArgs": engine_bounds(rows)}
+    fields["QuantizationConfigArgs"].update(quantization_names())
     fields["EngineArgs"]["mamba_backend"] = " ".join(enum_spec(MambaBackendEnum))
     write_fields(Path(target) / "fields.py", version, LATER, fields)
 

@@ -259,8 +259,18 @@ FIELDS: dict[str, dict[str, str]] = {
         "wait_iterations": "int>=0",
     },
     "QuantizationConfigArgs": {
-        "linear": "any none",
-        "moe": "any none",
+        "linear": (
+            "=fp8_per_tensor =fp8_per_block =fp8_per_channel =mxfp8 =mxfp4 =fp8_per_tensor_static "
+            "=fp8_per_tensor_dynamic =fp8_per_token =fp8_per_channel_static =fp8_per_block_static "
+            "=fp8_per_block_dynamic =nvfp4_per_token =int8_per_channel_static =int8_per_group_32 "
+            "=int4_per_group_32 {}any none"
+        ),
+        "moe": (
+            "=fp8_per_tensor =fp8_per_block =fp8_per_channel =mxfp8 =mxfp4 =int8_per_channel_weight_only "
+            "=nvfp4_per_token =fp8_per_tensor_static =fp8_per_tensor_dynamic =fp8_per_token "
+            "=fp8_per_channel_static =fp8_per_block_static =fp8_per_block_dynamic "
+            "=int8_per_channel_static =int8_per_group_32 =int4_per_group_32 {}any none"
+        ),
         "ignore": "[]str",
         "targets": "{}str none",
     },

@@ -5,7 +5,7 @@ whole numbers, strings are only strings. Source: vllm/config/*.py through kvplan
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from kvplan.serve.marks import is_marked
 
@@ -43,7 +43,10 @@ def fit_config(class_name: str, given: Given, where: str = "") -> tuple[dict[str
             fitted[key] = fit(fields[key].split(), value, name)
         except Misfit as misfit:
             errors.append(f"{shown(name)} is {shown(value)}, but takes {misfit}")
-    errors += [] if where else rules(class_name, fitted)
+    if not where:
+        from kvplan.serve.fieldrules import rules
+
+        errors += rules(class_name, fitted)
     return fitted, errors
 
 
@@ -162,61 +165,6 @@ def takes(alternatives: list[str]) -> str:
         else:
             words.append("a list" if alternative.startswith("[]") else "an object")
     return " or ".join(dict.fromkeys(words))
-
-
-# class -> (the rule is broken, what to say). Only rules that vLLM checks while it reads the flag.
-RULES: dict[str, tuple[tuple[Callable[[Given], object], str], ...]] = {
-    "KVTransferConfig": (
-        (lambda c: c.get("kv_connector") is not None and not c.get("kv_role"), "kv_connector needs kv_role"),
-    ),
-    "ECTransferConfig": (
-        (lambda c: c.get("ec_connector") is not None and not c.get("ec_role"), "ec_connector needs ec_role"),
-    ),
-    "EPLBConfig": (
-        (
-            lambda c: c.get("use_async", True) and c.get("communicator") in ("torch_nccl", "pynccl"),
-            "communicator torch_nccl or pynccl needs use_async false",
-        ),
-    ),
-    "EngramConfig": (
-        (lambda c: c.get("dp_shared_memory") and not c.get("cpu_offload", True), "dp_shared_memory needs cpu_offload"),
-        (
-            lambda c: c.get("use_thp") and (not c.get("cpu_offload", True) or c.get("dp_shared_memory")),
-            "use_thp needs cpu_offload and no dp_shared_memory",
-        ),
-    ),
-    "StructuredOutputsConfig": (
-        (
-            lambda c: c.get("disable_any_whitespace") and c.get("backend") not in ("xgrammar", "guidance"),
-            "disable_any_whitespace needs backend xgrammar or guidance",
-        ),
-        (
-            lambda c: c.get("disable_additional_properties") and c.get("backend") != "guidance",
-            "disable_additional_properties needs backend guidance",
-        ),
-    ),
-    "ProfilerConfig": (
-        (
-            lambda c: (c.get("profiler") == "torch") != bool(c.get("torch_profiler_dir")),
-            "profiler torch and torch_profiler_dir go together",
-        ),
-        (
-            lambda c: (c.get("profiler") == "proton") != bool(c.get("proton_profiler_dir")),
-            "profiler proton and proton_profiler_dir go together",
-        ),
-    ),
-    "SpeculativeConfig": (
-        (
-            lambda c: c.get("tensor_parallel_size") is not None,
-            "tensor_parallel_size is not for drafters: use draft_tensor_parallel_size",
-        ),
-    ),
-}
-
-
-def rules(class_name: str, given: Given) -> list[str]:
-    """The rules between fields that the given keys break. Source: the validators in vllm/config."""
-    return [sentence for broken, sentence in RULES.get(class_name, ()) if broken(given)]
 
 
 def near(key: str, known: list[str]) -> str:
