@@ -91,3 +91,16 @@ def _connector_name(config: Mapping[str, Any]) -> str:
     if name not in known:
         raise Refused(f"{FLAG}: vLLM has no kv_connector {name[:60]}; choose one of {', '.join(sorted(known))}.")
     return name
+
+
+def deployment_layout(config: Mapping[str, Any] | None, offloading: str | None, *, use_mla: bool) -> str | None:
+    """The layout that the deployment's connector wants; None: it takes any.
+
+    ``offloading``: the connector that `--kv-offloading-size` stands for. Refused where the connector brings HiSparse
+    with it, whose host pool kvplan does not plan.
+    """
+    if offloading is not None:
+        return _layout_of({"kv_connector": offloading}, use_mla, False, 1)
+    if uses(config, "HiSparseConnector"):
+        raise Refused(f"{FLAG}: HiSparseConnector keeps a host pool that kvplan cannot plan; leave it out.")
+    return preferred_layout(config, use_mla=use_mla)

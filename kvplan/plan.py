@@ -8,9 +8,10 @@ from typing import NamedTuple
 from kvplan import gpus, hf, layout, selection, sources
 from kvplan.cache import stages
 from kvplan.cache.build import Stage, build
-from kvplan.connectors import preferred_layout
+from kvplan.connectors import deployment_layout
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts
 from kvplan.engine.facts import model_type, num_hidden_layers
+from kvplan.engine.hybrid_manager import connector
 from kvplan.engine.resolve import resolve
 from kvplan.errors import KvplanError
 from kvplan.kernel_blocks import kernel_blocks
@@ -78,7 +79,7 @@ def plan(request: PlanRequest) -> Result:
         plans=plans,
         available_memory_bytes=planner.memory,
         assumed=assumed,
-        notes=config.notes,
+        notes=config.notes if found.warning is None else (*config.notes, found.warning),
     )
 
 
@@ -147,10 +148,12 @@ def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...]) -> Plan:
     """The plan with each group's kernel block size, or with the error of a cache that cannot be bound."""
     if not made.groups:
         return made
+    stages = len(made.bytes_per_block_per_stage) or 1
     bound = kernel_blocks(made, layers)
+    errors = [bound.error] + [kernel_blocks(made, layers, stage).error for stage in range(1, stages)]
     sizes = bound.group_sizes + (None,) * (len(made.groups) - len(bound.group_sizes))
     groups = tuple(group._replace(kernel_block_size=size) for group, size in zip(made.groups, sizes, strict=True))
-    notes = made.notes if bound.error is None else (*made.notes, bound.error)
+    notes = (*made.notes, *dict.fromkeys(error for error in errors if error is not None))
     return made._replace(groups=groups, notes=notes)
 
 
@@ -165,15 +168,22 @@ def _layout(
     agreed = layout.agree([stage.layouts for stage in built])
     specs = [layer.spec for layer in layers]
     requested = config.args.env.get(layout.ENVIRONMENT_VARIABLE)
-    connector = preferred_layout(config.args.kv_transfer_config, use_mla=config.use_mla)
-    released = layout.resolve(agreed, specs, requested=requested, connector=connector)
+    wanted = _connector_layout(config)
+    released = layout.resolve(agreed, specs, requested=requested, connector=wanted)
     if request.engine == selection.RELEASED:
-        return Layout(released.layout, agreed)
+        return Layout(released.layout, agreed, warning=released.warning)
     packed, uniform = planner.plan(PACKED, released.layout), planner.plan(UNIFORM, released.layout)
     reasons: tuple[Reason, ...] = selection.conditions(layers, uniform, packed, request.layout_cost_check)
     preferred = selection.preferred(agreed, reasons)
-    resolved = layout.resolve(preferred, specs, requested=requested, connector=connector)
-    return Layout(resolved.layout, preferred, reasons)
+    resolved = layout.resolve(preferred, specs, requested=requested, connector=wanted)
+    return Layout(resolved.layout, preferred, reasons, resolved.warning)
+
+
+def _connector_layout(config: EngineConfig) -> str | None:
+    """The layout that the KV connector of the deployment asks for."""
+    args = config.args
+    offloading = connector(args) if args.additional_flags.get("kv_offloading_size") is not None else None
+    return deployment_layout(args.kv_transfer_config, offloading, use_mla=config.use_mla)
 
 
 def _selected(engine: str, layout_name: str) -> str:

@@ -104,6 +104,8 @@ class Layout(NamedTuple):
     name: str
     candidates: tuple[str, ...]
     reasons: tuple[Reason, ...] = ()
+    warning: str | None = None
+    """Set where the KV connector's layout was dropped."""
 
 
 class ModelInfo(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvplan import layout
 from kvplan.backends.base import Backend, BackendEnv, Query, Rejection, is_quantized, kv_quant_mode
 from kvplan.backends.registry import backend, wrapped
-from kvplan.backends.selector import Selection, customize_attention_spec, select
+from kvplan.backends.selector import Selection, check_batch_invariance, customize_attention_spec, select
 from kvplan.cache import block_size, specs, stages
 from kvplan.cache.block_size import Alignment, MixedDtypes
 from kvplan.cache.blocks import BlockSizes
@@ -105,7 +105,11 @@ def kv_dtype(model: Model, cache_dtype: str) -> specs.KVDtype:
 
 def latent_format(chosen: Backend, cache_dtype: str) -> str:
     """The KV cache dtype of an MLA layer on its backend."""
-    return specs.latent_format(chosen.name, cache_dtype, quantized=is_quantized(cache_dtype))
+    if not chosen.sparse:
+        return cache_dtype
+    from kvplan.backends.mla_sparse import canonical_cache_dtype
+
+    return canonical_cache_dtype(chosen.name, cache_dtype)
 
 
 def run_cache_dtype(placed: Iterable[Placed], cache_dtype: str) -> str:
@@ -357,6 +361,7 @@ def build(sides: Sequence[Side], engine: EngineConfig, counts: Sequence[int]) ->
     env = sides[0].env._replace(cache_dtype=run_dtype)
     if wide := [p.layer for p in placed if p.layer.backend == DIFFKV and isinstance(p.layer, AttentionLayer)]:
         env = env._replace(diffkv_head_size_v=wide[-1].head_size_v or wide[-1].head_size)
+    check_batch_invariance(dict.fromkeys(item.backend for item in placed), env)
     states = [layer for layer in sides[0].layers if isinstance(layer, StateLayer)]
     largest_state = max((specs.state_bytes(layer) for layer in states), default=0)
     out = []

@@ -94,15 +94,6 @@ def largest_kernel_block(
     return max(fitting) if fitting else min(candidates)
 
 
-def latent_format(backend: str, cache_dtype: str, *, quantized: bool) -> str:
-    """The KV cache dtype that a sparse MLA backend really stores (`_canonicalize_sparse_mla_kv_cache_dtype`)."""
-    if backend == "FLASHMLA_SPARSE" and quantized and cache_dtype != "nvfp4_ds_mla":
-        return "fp8_ds_mla"
-    if backend == "FLASHINFER_MLA_SPARSE_SM120" and cache_dtype in ("auto", "fp8", "fp8_e4m3"):
-        return "fp8_ds_mla"
-    return cache_dtype
-
-
 def mla_spec(layer: MLALayer, dtype: KVDtype, sizes: BlockSizes) -> AttentionSpec:
     """The spec of an `MLAAttention` layer: one latent per token and no value."""
     spec = AttentionSpec(
