@@ -60,6 +60,14 @@ CostCheck = Annotated[
         "--layout-cost-check", show_default=False, help="Third condition of vllm-next: padding (default) or worst-case."
     ),
 ]
+Agreement = Annotated[
+    str,
+    typer.Option(
+        "--layout-agreement",
+        show_default=False,
+        help="Layouts of pipeline stages: strict (default, as vLLM asserts) or intersect.",
+    ),
+]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 Format = Annotated[str, typer.Option("--format", show_default=False, help="text (default), json, markdown or csv.")]
 ShortFormat = Annotated[str, typer.Option("--format", show_default=False, help="text (default) or json.")]
@@ -80,6 +88,7 @@ def plan(
     engine: Engine = "vllm-0.33.0",
     kv_cache_layout: LayoutName = None,
     layout_cost_check: CostCheck = "padding",
+    layout_agreement: Agreement = "strict",
     offline: Offline = False,
     format: Format = "text",
     output: Output = None,
@@ -88,7 +97,7 @@ def plan(
     """What will vLLM do with this deployment: groups, padding, capacity, and why."""
     from kvplan.commands import plan as command
 
-    choices = _choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method)
+    choices = _choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method, layout_agreement)
     _finish(
         command.run(
             words or [],
@@ -113,6 +122,7 @@ def compare(
     engine: Engine = "vllm-0.33.0",
     kv_cache_layout: LayoutName = None,
     layout_cost_check: CostCheck = "padding",
+    layout_agreement: Agreement = "strict",
     offline: Offline = False,
     format: Format = "text",
     output: Output = None,
@@ -121,7 +131,7 @@ def compare(
     """What does each drafter cost, under each grouping, and why."""
     from kvplan.commands import compare as command
 
-    choices = _choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method)
+    choices = _choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method, layout_agreement)
     _finish(
         command.run(
             words or [],
@@ -194,10 +204,11 @@ def _choices(
     kv_cache_layout: str | None = None,
     layout_cost_check: str = "padding",
     method: str | None = None,
+    layout_agreement: str = "strict",
 ) -> Choices:
     from kvplan.commands.deployment import Choices
 
-    return Choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method)
+    return Choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method, layout_agreement)
 
 
 def _view(output: str | None, ascii: bool) -> View:

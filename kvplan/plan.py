@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kvplan import gpus, hf, layout, selection, sources
@@ -22,6 +22,9 @@ from kvplan.sources import Source
 from kvplan.spec import CacheLayer, Limits
 
 DEFAULT_GPU = "B200"
+STRICT = "strict"
+INTERSECT = "intersect"
+AGREEMENTS = (STRICT, INTERSECT)
 
 
 class PlanRequest(NamedTuple):
@@ -34,6 +37,8 @@ class PlanRequest(NamedTuple):
     """vllm-0.33.0 | vllm-next."""
     offline: bool = False
     layout_cost_check: str = selection.PADDING
+    layout_agreement: str = STRICT
+    """Whether pipeline stages must report the same layouts in the same order (strict), or share some (intersect)."""
     trained_draft_length: bool = False
     """Where no draft length is given and vLLM has no default, take the one that a DFlash drafter was trained for."""
     available_memory_bytes: tuple[int, ...] | None = None
@@ -64,7 +69,7 @@ def plan(request: PlanRequest) -> Result:
     built = build(sides(config), config, counts)
     layers = tuple(layer for stage in built for layer in stage.layers)
     planner = _Planner(request, config, layers)
-    found = _layout(request, config, built, layers, planner)
+    found = _layout(request, config, built, planner)
     plans = {name: planner.plan(name, found.name) for name in (MAIN, UNIFORM, PACKED)}
     return Result(
         engine=request.engine,
@@ -117,31 +122,40 @@ class _Planner:
             decode_context_parallel_size=config.decode_context_parallel_size,
             max_num_encoder_input_tokens=config.max_num_encoder_input_tokens,
         )
-        self._known: dict[tuple[str, str], Plan] = {}
 
     def plan(self, grouping: str, layout_name: str) -> Plan:
-        key = (grouping, layout_name)
-        if key not in self._known:
-            self._known[key] = self._plan(grouping, layout_name)
-        return self._known[key]
+        """The deployment's plan under one grouping, with its kernel blocks."""
+        made = self._plan(self.layers, grouping, layout_name, self.memory, self.config.pipeline_parallel_size)
+        return with_kernel_blocks(made, self.layers)
 
-    def _plan(self, grouping: str, layout_name: str) -> Plan:
+    def worker_plan(self, layers: tuple[CacheLayer, ...], grouping: str, layout_name: str) -> Plan:
+        """The plan of one worker's layers alone, without a budget: what its layout preference reckons with."""
+        own = tuple(layer._replace(stage=0) for layer in layers)
+        return self._plan(own, grouping, layout_name, None, 1)
+
+    def _plan(
+        self,
+        layers: tuple[CacheLayer, ...],
+        grouping: str,
+        layout_name: str,
+        memory: tuple[int, ...] | None,
+        stages: int,
+    ) -> Plan:
         config, speculative = self.config, self.config.speculative
-        made = plan_layers(
-            self.layers,
+        return plan_layers(
+            layers,
             self.limits,
             grouping=grouping,
             layout=layout_name,
-            available_memory=self.memory,
-            pipeline_parallel_size=config.pipeline_parallel_size,
+            available_memory=memory,
+            pipeline_parallel_size=stages,
             disable_hybrid_kv_cache_manager=config.disable_hybrid_kv_cache_manager,
             num_gpu_blocks_override=config.args.num_gpu_blocks_override,
             min_kv_cache_group_layers=self.minimum,
             use_eagle_block_drop=speculative is not None and speculative.use_eagle_block_drop,
             num_prefill_lookahead_tokens=0 if speculative is None else speculative.num_prefill_lookahead_tokens,
-            auto_fit_max_model_len=config.args.max_model_len == -1,
+            auto_fit_max_model_len=config.args.max_model_len == -1 and memory is not None,
         )
-        return with_kernel_blocks(made, self.layers)
 
 
 def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...]) -> Plan:
@@ -157,26 +171,39 @@ def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...]) -> Plan:
     return made._replace(groups=groups, notes=notes)
 
 
-def _layout(
-    request: PlanRequest,
-    config: EngineConfig,
-    built: tuple[Stage, ...],
-    layers: tuple[CacheLayer, ...],
-    planner: _Planner,
-) -> Layout:
-    """The resolved layout with its candidates, and under vllm-next the conditions of its preference."""
-    agreed = layout.agree([stage.layouts for stage in built])
-    specs = [layer.spec for layer in layers]
-    requested = config.args.env.get(layout.ENVIRONMENT_VARIABLE)
-    wanted = _connector_layout(config)
-    released = layout.resolve(agreed, specs, requested=requested, connector=wanted)
-    if request.engine == selection.RELEASED:
-        return Layout(released.layout, agreed, warning=released.warning)
-    packed, uniform = planner.plan(PACKED, released.layout), planner.plan(UNIFORM, released.layout)
-    reasons: tuple[Reason, ...] = selection.conditions(layers, uniform, packed, request.layout_cost_check)
-    preferred = selection.preferred(agreed, reasons)
-    resolved = layout.resolve(preferred, specs, requested=requested, connector=wanted)
-    return Layout(resolved.layout, preferred, reasons, resolved.warning)
+def _layout(request: PlanRequest, config: EngineConfig, built: tuple[Stage, ...], planner: _Planner) -> Layout:
+    """The resolved layout with its candidates, and under vllm-next the conditions of its preference, per stage."""
+    intersect = request.layout_agreement == INTERSECT
+    reported = [stage.layouts for stage in built]
+    reasons: tuple[Reason, ...] = ()
+    if request.engine == selection.NEXT:
+        found = [_conditions(request, stage, planner) for stage in built]
+        reported = [selection.preferred(names, own) for names, own in zip(reported, found, strict=True)]
+        reasons = _told(found)
+    agreed = layout.agree(reported, intersect=intersect)
+    resolved = layout.resolve(
+        agreed,
+        [layer.spec for layer in planner.layers],
+        requested=config.args.env.get(layout.ENVIRONMENT_VARIABLE),
+        connector=_connector_layout(config),
+    )
+    return Layout(resolved.layout, agreed, reasons, resolved.warning, resolved.decided_by)
+
+
+def _conditions(request: PlanRequest, stage: Stage, planner: _Planner) -> tuple[Reason, ...]:
+    """The conditions as one stage's worker finds them from its own layers."""
+    first = stage.layouts[0]
+    uniform, packed = (planner.worker_plan(stage.layers, name, first) for name in (UNIFORM, PACKED))
+    return selection.conditions(stage.layers, uniform, packed, request.layout_cost_check)
+
+
+def _told(found: Sequence[tuple[Reason, ...]]) -> tuple[Reason, ...]:
+    """The conditions of all stages; those of one where all find the same."""
+    if len(set(found)) == 1:
+        return found[0]
+    return tuple(
+        reason._replace(condition=f"stage {i}, {reason.condition}") for i, own in enumerate(found) for reason in own
+    )
 
 
 def _connector_layout(config: EngineConfig) -> str | None:

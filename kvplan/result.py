@@ -106,6 +106,8 @@ class Layout(NamedTuple):
     reasons: tuple[Reason, ...] = ()
     warning: str | None = None
     """Set where the KV connector's layout was dropped."""
+    decided_by: str = "preference"
+    """environment | connector | preference."""
 
 
 class ModelInfo(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kvplan.errors import KvplanError
-from kvplan.plan import PlanRequest
+from kvplan.plan import AGREEMENTS, PlanRequest
 from kvplan.request import read_words, with_drafter
 from kvplan.selection import COST_CHECKS, ENGINES
 
@@ -20,6 +20,7 @@ class Choices(NamedTuple):
     kv_cache_layout: str | None = None
     layout_cost_check: str = COST_CHECKS[0]
     method: str | None = None
+    layout_agreement: str = AGREEMENTS[0]
 
 
 def one_of(flag: str, value: str, known: Sequence[str]) -> str:
@@ -61,5 +62,6 @@ def request(
         engine=one_of("--engine", choices.engine, ENGINES),
         offline=choices.offline,
         layout_cost_check=one_of("--layout-cost-check", choices.layout_cost_check, COST_CHECKS),
+        layout_agreement=one_of("--layout-agreement", choices.layout_agreement, AGREEMENTS),
         trained_draft_length=drafter is not None,
     )
