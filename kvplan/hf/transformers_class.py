@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kvplan.errors import KvplanError, Refused
-from kvplan.hf.config import Config
+from kvplan.hf.config import MAXIMUM_LAYERS, Config, shown
 
 if TYPE_CHECKING:
     from kvplan.hf.reading import Reading
@@ -16,32 +18,45 @@ def read(config: Mapping[str, Any], where: str, model_type: str) -> Reading:
     """The config read by the class that transformers has for the model type. Refused where it has none."""
     from kvplan.hf.reading import Reading
 
+    mapping = _mapping(where, model_type)
+    if model_type not in mapping:
+        raise Refused(f"{where}: model type {model_type!r} is unknown to kvplan and to the installed transformers.")
+    _check_counts(config, where)
     try:
-        from transformers import CONFIG_MAPPING
+        whole = mapping[model_type].from_dict(dict(config))
+        text = whole.get_text_config()
+        root = _plain(whole, where)
+        return Reading(root, root if text is whole else _plain(text, f"{where}: text model"))
+    except Exception as error:  # a config class may raise anything on a file that is not of its kind
+        raise KvplanError(f"{where}: transformers cannot read it as {model_type} ({_first_line(error)}).") from None
+
+
+def _mapping(where: str, model_type: str) -> Any:
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # no word about the missing PyTorch
+    try:
+        import transformers
     except ImportError:
         raise Refused(
             f"{where}: model type {model_type!r} is not in kvplan's table, and transformers is not installed to ask."
         ) from None
-    if model_type not in CONFIG_MAPPING:
-        raise Refused(
-            f"{where}: model type {model_type!r} is known neither to kvplan nor to the installed transformers."
-        )
-    try:
-        whole = CONFIG_MAPPING[model_type].from_dict(dict(config))
-        text = whole.get_text_config()
-    except Exception as error:  # a config class may raise anything on a file that is not of its kind
-        raise KvplanError(f"{where}: transformers cannot read it as {model_type} ({_first_line(error)}).") from None
-    root = Config({**config, **_values(whole)}, where)
-    if text is whole:
-        return Reading(root, root)
-    return Reading(root, Config(_values(text), f"{where}: text model"))
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    return transformers.CONFIG_MAPPING
 
 
-def _values(config: Any) -> dict[str, Any]:
+def _check_counts(config: Mapping[str, Any], where: str) -> None:
+    """Classes make lists of these lengths without asking."""
+    for key, value in config.items():
+        if "layer" in key and isinstance(value, (int, float)) and value > MAXIMUM_LAYERS:
+            raise KvplanError(f"{where}: {key} must be at most {MAXIMUM_LAYERS}, got {shown(value)}.")
+        if isinstance(value, Mapping):
+            _check_counts(value, f"{where}: {key}")
+
+
+def _plain(config: Any, where: str) -> Config:
     values: dict[str, Any] = config.to_dict()
-    return values
+    return Config(values, where, aliases=config.attribute_map)
 
 
 def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return (text[0] if text else type(error).__name__).rstrip(".")[:200]
+    text = " ".join(str(error).split())
+    return (text or type(error).__name__).rstrip(".")[:200]

@@ -209,6 +209,20 @@ def test_a_field_that_the_class_would_refuse_is_refused_by_name(values: dict[str
     assert "\n" not in sentence
 
 
+def test_a_type_that_only_transformers_knows_is_read_by_its_class() -> None:
+    root, inner = reading("mpt", n_layers=4, n_heads=8)
+    assert inner is root
+    assert (root.integer("num_hidden_layers"), root.integer("num_attention_heads")) == (4, 8)
+
+
+@pytest.mark.parametrize("values", [{"n_layers": 10**9}, {"n_layers": "4"}, {"attn_config": []}])
+def test_what_transformers_cannot_read_is_one_sentence(values: dict[str, Any]) -> None:
+    with pytest.raises(KvplanError) as caught:
+        reading("mpt", **values)
+    assert str(caught.value).startswith("config.json: ")
+    assert "\n" not in str(caught.value)
+
+
 def test_a_drafter_may_have_a_type_that_nobody_knows_or_none() -> None:
     for values in ({"model_type": "some_drafter"}, {}):
         source = Source("x", PATH, {**values, "architectures": ["Some"], "num_hidden_layers": 1}, "config.json")
