@@ -53,7 +53,7 @@ def build(launch: Launch, directory: Path | None) -> Deployment:
         options=options,
         env=env,
         ignored=tuple(ignored + other),
-        errors=tuple(dict.fromkeys(str(unmark(error)) for error in errors)),
+        errors=tuple(dict.fromkeys(" ".join(str(unmark(error)).split()) for error in errors)),
     )
 
 

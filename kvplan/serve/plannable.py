@@ -3,6 +3,7 @@
 from kvplan.errors import KvplanError, Refused
 from kvplan.serve.deployment import Deployment
 from kvplan.serve.flagtable import flag_name
+from kvplan.serve.jsonfields import shown
 from kvplan.serve.touch import touch_of, touch_of_env
 
 SPECULATIVE = (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens"))
@@ -21,13 +22,15 @@ def planner_options(deployment: Deployment) -> dict[str, object]:
     for dest, value in deployment.options.items():
         touch = touch_of(dest, value)
         if touch.kind == "refused":
-            raise Refused(f"{flag_name(dest)} {value!r} cannot be judged ({touch.why}): leave it out.")
+            raise Refused(f"{flag_name(dest)} {shown(value)} cannot be judged ({touch.why}): leave it out.")
         if touch.kind == "planned":
             options[dest] = value
     for name, text in deployment.env.items():
         touch = touch_of_env(name, text)
         if touch.kind == "refused":
-            raise Refused(f"environment variable {name}={text} cannot be judged ({touch.why}): unset it.")
+            raise Refused(
+                f"environment variable {name}={' '.join(text.split())} cannot be judged ({touch.why}): unset it."
+            )
     if options.get("max_model_len") == "auto":
         options["max_model_len"] = -1
     return with_speculative(options)
@@ -78,6 +81,6 @@ def first_reference(value: object) -> str | None:
     """A $NAME inside a value, at any depth, or None."""
     if isinstance(value, str):
         at = value.find("$")
-        return value[at : at + 40] if at >= 0 else None
+        return " ".join(value[at : at + 40].split()) if at >= 0 else None
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return next((found for item in inner if (found := first_reference(item))), None)

@@ -23,10 +23,12 @@ def read_arguments(words: list[str], env: Mapping[str, str] | None = None) -> De
 
 
 def read_argv(words: list[str], variables: Mapping[str, str] | None = None) -> list[Deployment]:
-    """The deployments of a command that a shell has split already. --config files are read from the working directory.
+    """The deployments of a command that a shell has split already, or that was quoted as one word.
 
-    KvplanError when the words start no server.
+    --config files are read from the working directory. KvplanError when the words start no server.
     """
+    if len(words) == 1 and " " in words[0].strip():
+        return read_text(words[0], "the line", Path(), variables)
     from kvplan.serve.launch import of_command
     from kvplan.serve.shell import Command
 
@@ -38,7 +40,7 @@ def read_argv(words: list[str], variables: Mapping[str, str] | None = None) -> l
         env[name] = value
         prefix += 1
     starts = of_command(Command(cleaned[prefix:], env, []), nesting=0)
-    return built(starts, Path(), " ".join(words)[:60])
+    return built(starts, Path(), " ".join(" ".join(words)[:60].split()))
 
 
 def read_text(
