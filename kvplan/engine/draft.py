@@ -26,6 +26,8 @@ _CACHE_ONLY_ROPE = frozenset(("default", "linear", "llama3", "ntk", "proportiona
 def drafter_config(facts: ModelFacts) -> Config:
     """The drafter's config before the method is known."""
     root = facts.root
+    if model_type(root) == "eagle":
+        raise Refused(f"{root.where}: kvplan does not plan drafters of model type eagle, which nest their config.")
     if speculators.is_speculators(root) and model_type(root) in ("", "speculators"):
         return speculators.as_drafter(root)
     return as_drafter(root)

@@ -140,6 +140,8 @@ def _apply(rule: _Rule, root: Config) -> Config:
     if n_predict is not None:
         n_predict = source.checked_integer(str(rule.n_predict), n_predict, minimum=0)
     updates: dict[str, Any] = {"model_type": rule.becomes, "n_predict": n_predict, **dict(rule.updates)}
+    if "index_share_for_mtp_iteration" in text:
+        updates["index_share_for_mtp_iteration"] = text.get("index_share_for_mtp_iteration")
     if rule.architecture is not None:
         updates["architectures"] = [rule.architecture]
     return root.replace(**updates)

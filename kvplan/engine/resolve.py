@@ -5,11 +5,9 @@ Source: `create_engine_config` of vllm/engine/arg_utils.py and `VllmConfig.__pos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from kvplan.engine import batching, hooks, hybrid_manager, kv_cache_dtype, parallel, scheduling
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts, ResolvedModel, Speculative
+from kvplan.engine.attention import backend_per_kind, given_backend
 from kvplan.engine.facts import num_hidden_layers
 from kvplan.engine.kind import FULL_LAYER_TYPES, Kind, kind_of
 from kvplan.engine.model import resolve_target, scheme_of
@@ -50,7 +48,6 @@ def resolve(args: EngineArgs, target: ModelFacts, drafter: ModelFacts | None, gp
     asynchronous = scheduling.resolve_async_scheduling(args, speculative, use_v2)
     scheduling.check_model_runner(args, speculative, use_v2, asynchronous)
     batches = scheduling.max_concurrent_batches(args.pipeline_parallel_size, asynchronous, use_v2)
-    attention = args.attention_config or {}
     return EngineConfig(
         args=args,
         gpu=gpu,
@@ -76,8 +73,8 @@ def resolve(args: EngineArgs, target: ModelFacts, drafter: ModelFacts | None, gp
         user_specified_block_size=args.block_size is not None,
         disable_hybrid_kv_cache_manager=hybrid_manager.resolve_hybrid_manager(args, model.text, speculative),
         attention_backend=options.attention_backend,
-        backend_per_kind=_backend_per_kind(attention),
-        use_non_causal=bool(attention.get("use_non_causal")),
+        backend_per_kind=backend_per_kind(args),
+        use_non_causal=bool((args.attention_config or {}).get("use_non_causal")),
         use_kv_connector=hybrid_manager.connector(args) is not None,
         target=model._replace(max_model_len=length),
         speculative=speculative,
@@ -127,11 +124,7 @@ def _cache_options(
 
 
 def _options(args: EngineArgs, cache_dtype: str, speculative: Speculative | None) -> hooks.Options:
-    attention = args.attention_config or {}
-    if args.attention_backend is not None and attention.get("backend") is not None:
-        raise Refused("--attention-backend and backend of --attention-config exclude each other; keep one.")
-    backend = args.attention_backend if args.attention_backend is not None else attention.get("backend")
-    version = attention.get("flash_attn_version")
+    version = (args.attention_config or {}).get("flash_attn_version")
     if version not in (None, 2, 3, 4):
         raise Refused(f"--attention-config flash_attn_version {version!r} must be 2, 3 or 4.")
     if _is_packed_format(cache_dtype):
@@ -139,7 +132,7 @@ def _options(args: EngineArgs, cache_dtype: str, speculative: Speculative | None
     return hooks.Options(
         cache_dtype=cache_dtype,
         mamba_ssm_cache_dtype=args.mamba_ssm_cache_dtype,
-        attention_backend=None if backend is None or str(backend).upper() == "AUTO" else str(backend).upper(),
+        attention_backend=given_backend(args),
         flash_attn_version=version,
         method=None if speculative is None else speculative.method,
         draft_cache_dtype=None if speculative is None else speculative.kv_cache_dtype,
@@ -164,13 +157,8 @@ def _check_model(args: EngineArgs, model: ResolvedModel, kind: Kind, gpu: Gpu) -
         use_mla=kind.use_mla,
     )
     check_quantization(model.quantization, model.dtype, gpu)
-
-
-def _backend_per_kind(attention: Mapping[str, Any]) -> Mapping[str, str]:
-    value = attention.get("backend_per_kind") or {}
-    if not isinstance(value, Mapping):
-        raise Refused(f"--attention-config backend_per_kind must be an object, got {value!r}.")
-    return {str(kind): str(backend).upper() for kind, backend in value.items()}
+    if args.additional_flags.get("enable_lora") and "x" in model.flags:
+        raise Refused(f"--enable-lora: vLLM has no LoRA for architecture {model.architecture}; leave it out.")
 
 
 def _cut_to_drafter(model: ResolvedModel, speculative: Speculative | None, use_v2: bool) -> tuple[int, tuple[str, ...]]:

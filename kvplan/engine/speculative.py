@@ -11,6 +11,8 @@ from typing import Any
 
 from kvplan.engine import draft
 from kvplan.engine.args import EngineArgs, ModelFacts, ResolvedModel, Speculative
+from kvplan.engine.attention import given_backend, named_backend
+from kvplan.engine.draft_options import check_for_method, check_options, check_sampling, speculative_options
 from kvplan.engine.dtype import check_model_dtype
 from kvplan.engine.facts import count, is_deepseek_mla, model_type
 from kvplan.engine.max_model_len import resolve_max_model_len
@@ -37,20 +39,6 @@ _METHODS = frozenset(
 )
 _WITHOUT_MODEL = frozenset(("ngram", "ngram_gpu", "suffix", "extract_hidden_states"))
 _SUFFIX_DEPTH = 24
-_FLAGS = (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens"))
-
-
-def speculative_options(args: EngineArgs) -> dict[str, Any]:
-    """The keys of `--speculative-config`, with `--spec-method`, `--spec-model` and `--spec-tokens` among them."""
-    options = {key.replace("-", "_"): value for key, value in (args.speculative_config or {}).items()}
-    for flag, key in _FLAGS:
-        value = args.additional_flags.get(flag)
-        if value is None:
-            continue
-        if key in options:
-            raise Refused(f"--{flag.replace('_', '-')} and {key} of --speculative-config exclude each other; keep one.")
-        options[key] = value
-    return {key: value for key, value in options.items() if value is not None}
 
 
 def requested_method(options: Mapping[str, Any]) -> str:
@@ -84,8 +72,9 @@ def resolve_speculative(
     options = speculative_options(args)
     if not options:
         return None
-    _check_options(options)
+    check_options(options)
     method = requested_method(options)
+    check_for_method(options, method)
     if method == "custom_class":
         raise Refused("--speculative-config: kvplan does not run drafters of your own (method custom_class).")
     if method in _WITHOUT_MODEL:
@@ -98,15 +87,6 @@ def resolve_speculative(
         if method not in ("mtp", "dspark"):
             raise Refused(f"--speculative-config method {method} needs a model; add the drafter's.")
     return _with_model(method, options, args, target, drafter or target_facts)
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    if "tensor_parallel_size" in options:
-        raise Refused("--speculative-config tensor_parallel_size is not an option; use draft_tensor_parallel_size.")
-    for key in ("num_speculative_tokens", "max_model_len", "draft_tensor_parallel_size"):
-        value = options.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31):
-            raise Refused(f"--speculative-config {key} must be a positive integer, got {value!r}.")
 
 
 def _tokens(options: Mapping[str, Any], default: int | None) -> int:
@@ -165,13 +145,18 @@ def _with_model(
     method = draft.detect_method(given, model)
     if method == "mtp" and model_type(target.root) == "deepseek_v41":
         raise Refused("--speculative-config method mtp: DeepSeek-V4.1 has no MTP drafter; use method dspark.")
+    check_for_method(options, method)
     model = draft.as_method(method, model, target, facts)
+    if options.get("index_share_for_mtp_iteration") is not None:
+        shared = {"index_share_for_mtp_iteration": options["index_share_for_mtp_iteration"]}
+        model = model._replace(root=model.root.replace(**shared))
     tokens = _num_speculative_tokens(method, options, model)
     tp = _draft_tensor_parallel_size(options, args.tensor_parallel_size)
     model = model._replace(max_model_len=_draft_length(options, model.max_model_len, target.max_model_len))
     check_model(model.root, model.text, model.flags, tensor_parallel_size=tp, use_mla=is_deepseek_mla(model.text))
     if method == "draft_model" and not options.get("use_heterogeneous_vocab"):
         _check_vocabulary(target, model)
+    check_sampling(options, tokens)
     chain = method == "mtp" and min(_mtp_layers(model.root), tokens) > 1
     return Speculative(
         method=method,
@@ -270,7 +255,7 @@ def _check_vocabulary(target: ResolvedModel, drafter: ResolvedModel) -> None:
 def _attention_backend(method: str, options: Mapping[str, Any], args: EngineArgs, model: ResolvedModel) -> str | None:
     """The backend of the drafter's layers: its own option, else the target's; DFlash and DSpark select afresh."""
     own = options.get("attention_backend")
-    if isinstance(own, str) and own.lower() != "auto":
-        return own.upper()
+    if own is not None:
+        return named_backend(own)
     stage = method == "dspark" and model_type(model.root) in ("deepseek_v4", "deepseek_v41")
-    return args.attention_backend if method not in ("dflash", "dspark") or stage else None
+    return given_backend(args) if method not in ("dflash", "dspark") or stage else None

@@ -23,6 +23,17 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
 }
 """Flag -> the values with which it changes nothing."""
 
+_DBO_BACKENDS = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
+
+
+def _check_sharded_sampling(args: EngineArgs) -> None:
+    tp, seqs = args.tensor_parallel_size, args.max_num_seqs
+    if tp <= 1 or (seqs is not None and seqs < tp):
+        raise Refused(
+            "--enable-batch-sharded-sampling needs --tensor-parallel-size above 1 and at least as many "
+            "--max-num-seqs; leave it out."
+        )
+
 
 def check_flags(args: EngineArgs) -> None:
     """Refused where a flag is set that kvplan cannot judge."""
@@ -31,6 +42,11 @@ def check_flags(args: EngineArgs) -> None:
         value = flags.get(name)
         if value not in harmless:
             raise Refused(f"--{name.replace('_', '-')} {value!r} is not one that kvplan can judge; leave it out.")
+    microbatches = flags.get("enable_dbo") or (flags.get("ubatch_size") or 0) > 1
+    if microbatches and flags.get("all2all_backend") not in _DBO_BACKENDS:
+        raise Refused(f"--enable-dbo needs --all2all-backend {' or '.join(_DBO_BACKENDS)}; add one or leave it out.")
+    if flags.get("enable_batch_sharded_sampling"):
+        _check_sharded_sampling(args)
     if (args.attention_config or {}).get("hisparse_config") is not None:
         raise Refused("--attention-config hisparse_config is not one that kvplan can judge; leave it out.")
     if args.env.get("VLLM_MLA_DISABLE", "0") not in ("", "0"):
