@@ -28,6 +28,8 @@ def traits(architecture: str) -> Traits:
 
 def layers(model: Model) -> list[Layer]:
     if model.architecture.endswith("ForConditionalGeneration"):
+        if model.root.section("vision_config") is None:
+            raise model.root.error("vision_config", "is missing, and vLLM cannot build the model without it")
         return nested(model, "Gemma4ForCausalLM")
     return list(text_layers(model))
 
