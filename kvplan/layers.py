@@ -67,6 +67,8 @@ class MLALayer(NamedTuple):
     backend: str | None = None
     sink_backend: str | None = None
     """The backend that the layer's class takes where the selected one has no attention sinks and this one fits."""
+    cache_dtype: str | None = None
+    """KV cache dtype of a layer whose class does not read `--kv-cache-dtype-skip-layers`; None: it does."""
     layer_index: int | None = None
 
 
@@ -105,6 +107,8 @@ class CustomLayer(NamedTuple):
     """`get_name()` of its backend."""
     make_spec: Callable[[BlockSizes], Spec | None]
     why: Why
+    run_cache_dtype: str | None = None
+    """KV cache dtype that its class leaves in the run's cache config, where later layers and the drafter read it."""
 
 
 Layer = AttentionLayer | MLALayer | StateLayer | CustomLayer

@@ -7,6 +7,7 @@ from math import lcm
 from typing import NamedTuple
 
 from kvplan import layout
+from kvplan.backends import mla_limits
 from kvplan.backends.base import Backend, BackendEnv, Query, Rejection, is_quantized, kv_quant_mode
 from kvplan.backends.registry import backend, wrapped
 from kvplan.backends.selector import Selection, check_batch_invariance, customize_attention_spec, select
@@ -88,12 +89,13 @@ def query(model: Model, layer: AttentionLayer | MLALayer, cache_dtype: str) -> Q
 def layer_cache_dtype(model: Model, layer: AttentionLayer | MLALayer) -> str:
     """The layer's KV cache dtype: the model's, or ``auto`` where --kv-cache-dtype-skip-layers names the layer."""
     skipped = model.engine.kv_cache_dtype_skip_layers
-    if isinstance(layer, AttentionLayer) and layer.cache_dtype is not None:
+    if layer.cache_dtype is not None:
         return layer.cache_dtype
-    if not skipped or isinstance(layer, MLALayer):
+    if not skipped:
         return model.cache_dtype
     index = layer.layer_index if layer.layer_index is not None else stages.layer_index(layer.name)
-    if str(index) in skipped or (layer.sliding_window is not None and "sliding_window" in skipped):
+    slides = isinstance(layer, AttentionLayer) and layer.sliding_window is not None
+    if str(index) in skipped or (slides and "sliding_window" in skipped):
         return "auto"
     return model.cache_dtype
 
@@ -115,7 +117,9 @@ def latent_format(chosen: Backend, cache_dtype: str) -> str:
 def run_cache_dtype(placed: Iterable[Placed], cache_dtype: str) -> str:
     """`cache_config.cache_dtype` once the target's layers exist: a sparse MLA layer leaves its own format there."""
     for item in placed:
-        if isinstance(item.layer, MLALayer) and item.layer.backend is None:
+        if isinstance(item.layer, CustomLayer):
+            cache_dtype = item.layer.run_cache_dtype or cache_dtype
+        elif isinstance(item.layer, MLALayer) and item.layer.backend is None:
             cache_dtype = latent_format(item.backend, cache_dtype)
     return cache_dtype
 
@@ -135,16 +139,29 @@ def choose_backend(side: Side, layer: Layer) -> Selection:
     chosen = select(asked, env, model.attention_backend, model.engine.backend_per_kind, flag)
     if isinstance(layer, AttentionLayer):
         check_kernel(model, layer, chosen.backend.name, env, cache_dtype)
-    elif layer.sink_backend is not None and not chosen.backend.supports_sink(env):
-        with_sinks = backend(layer.sink_backend)
-        return chosen if with_sinks.rejections(asked._replace(has_sink=True), env) else Selection(with_sinks)
+    else:
+        return _latent_backend(model, layer, env, asked, chosen)
     wrapper = None
-    if isinstance(layer, AttentionLayer):
-        if layer.attention_chunk_size is not None:
-            wrapper = f"chunked_local_{layer.attention_chunk_size}"
-        elif layer.attn_type in ("encoder_decoder", "encoder_only"):
-            wrapper = {"encoder_decoder": "cross_attention", "encoder_only": "encoder_only"}[layer.attn_type]
+    if layer.attention_chunk_size is not None:
+        wrapper = f"chunked_local_{layer.attention_chunk_size}"
+    elif layer.attn_type in ("encoder_decoder", "encoder_only"):
+        wrapper = {"encoder_decoder": "cross_attention", "encoder_only": "encoder_only"}[layer.attn_type]
     return chosen if wrapper is None else chosen._replace(backend=wrapped(chosen.backend, wrapper))
+
+
+def _latent_backend(model: Model, layer: MLALayer, env: BackendEnv, asked: Query, chosen: Selection) -> Selection:
+    """The backend of an MLA layer: one with sinks where the class wants them. Refused where its kernels do not run."""
+    if layer.sink_backend is not None and not chosen.backend.supports_sink(env):
+        with_sinks = backend(layer.sink_backend)
+        if not with_sinks.rejections(asked._replace(has_sink=True), env):
+            chosen = Selection(with_sinks)
+    name = latent_format(chosen.backend, layer_cache_dtype(model, layer))
+    mla_limits.check_kernel(chosen.backend.name, env, name)
+    prefill = (model.engine.args.attention_config or {}).get("mla_prefill_backend")
+    mla_limits.check_prefill(
+        env, model.dtype, None if prefill is None else str(prefill).upper(), sparse=layer.use_sparse
+    )
+    return chosen
 
 
 def check_kernel(model: Model, layer: AttentionLayer, name: str, env: BackendEnv, cache_dtype: str) -> None:
@@ -200,8 +217,10 @@ def _decoder_layer(layer: Layer) -> int | None:
     return stages.layer_index(layer.name)
 
 
-def _unnamed(layer: Layer) -> Layer:
-    """The layer without what tells it from others of its kind."""
+def _shape(model: Model, layer: Layer) -> Layer:
+    """The layer without what tells it from others of its kind; with its name where KV dtypes differ by layer."""
+    if model.engine.kv_cache_dtype_skip_layers:
+        return layer
     if isinstance(layer, StateLayer):
         return layer._replace(name="", stage_index=None)
     return layer._replace(name="")
@@ -218,12 +237,24 @@ def place(side: Side, counts: Sequence[int]) -> list[Placed]:
     for layer in side.layers:
         index = None if last == 0 or side.model.owner != TARGET else _decoder_layer(layer)
         stage = last if index is None else stages.stage_of(index, counts)
-        key = _unnamed(layer)
+        key = _shape(side.model, layer)
         chosen = known.get(key)
         if chosen is None:
             chosen = known[key] = choose_backend(side, layer)
         out.append(Placed(side.model, layer, chosen.backend, stage, chosen.passed_over))
     return out
+
+
+def check_sharing(placed: Sequence[Placed]) -> None:
+    """Refused where a layer reads the cache of a layer on another pipeline stage (`validate_kv_sharing_target`)."""
+    stage_of = {item.layer.name: item.stage for item in placed}
+    for item in placed:
+        target = item.layer.kv_sharing_target if isinstance(item.layer, AttentionLayer) else None
+        if target is not None and stage_of.get(target) != item.stage:
+            raise Refused(
+                f"{item.layer.name} reads the cache of {target}, which lies on another pipeline stage; "
+                "choose another --pipeline-parallel-size."
+            )
 
 
 def make_spec(placed: Placed, env: BackendEnv, sizes: BlockSizes, grid: int | None) -> Spec | None:
@@ -270,7 +301,7 @@ def cache_layers(placed: Sequence[Placed], env: BackendEnv, sizes: BlockSizes) -
     known: dict[tuple[str, Layer, str], tuple[Spec | None, tuple[int | MultipleOf, ...]]] = {}
     out = []
     for item in placed:
-        key = (item.model.owner, _shape(item), item.backend.key)
+        key = (item.model.owner, _shape(item.model, item.layer), item.backend.key)
         found = known.get(key)
         if found is None:
             spec = make_spec(item, env, sizes, None if alignment is None else grid)
@@ -280,11 +311,6 @@ def cache_layers(placed: Sequence[Placed], env: BackendEnv, sizes: BlockSizes) -
             why = item.layer.why
             out.append(CacheLayer(item.layer.name, item.model.owner, spec, item.backend.name, kernel, why, item.stage))
     return tuple(out)
-
-
-def _shape(item: Placed) -> Layer:
-    """The layer without its name; with it where KV dtypes differ by layer."""
-    return item.layer if item.model.engine.kv_cache_dtype_skip_layers else _unnamed(item.layer)
 
 
 def bytes_per_token(env: BackendEnv, engine: EngineConfig, packing: Backend | None, cache_dtype: str) -> int:
@@ -355,6 +381,7 @@ def build(sides: Sequence[Side], engine: EngineConfig, counts: Sequence[int]) ->
     ``counts``: decoder layers per stage. Refused where vLLM refuses a backend, a block size or a layout.
     """
     placed = place(sides[0], counts)
+    check_sharing(placed)
     run_dtype = run_cache_dtype(placed, engine.cache_dtype)
     for side in sides[1:]:
         placed += place(_inheriting(side, run_dtype), counts)

@@ -1,6 +1,6 @@
 """DFlash: a few attention layers that draft a whole block at once, after the target's in vLLM's numbering.
 
-vLLM: model_executor/models/qwen3_dflash.py.
+vLLM: model_executor/models/qwen3_dflash.py, and qwen3_dflash2.py, which adds convolutions that cache nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kvplan.hf import Config
 from kvplan.layers import Layer
 from kvplan.model import Model
 
-ARCHITECTURES = ("DFlashDraftModel",)
+ARCHITECTURES = ("DFlashDraftModel", "DFlash2DraftModel")
 
 _SLIDING = "sliding_attention"
 _WHY = ("layer_types, dflash_config", "model_executor/models/qwen3_dflash.py, DFlashQwen3Attention")
@@ -52,8 +52,21 @@ def has_sinks(config: Config) -> bool:
     return bool(config.get("add_swa_attention_sink_bias", False))
 
 
+def check_convolution(config: Config) -> None:
+    """KvplanError where DFlash2 lacks the sizes of its convolutions and its candidate selector."""
+    dflash = config.section("dflash_config")
+    if dflash is None:
+        raise config.error("dflash_config", "is missing, and DFlash2 needs it")
+    for key in ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k"):
+        dflash.integer(key)
+    if config.integer("hidden_size") % dflash.integer("conv_group_size"):
+        raise dflash.error("conv_group_size", f"must divide hidden_size ({config.integer('hidden_size')})")
+
+
 def layers(model: Model) -> list[Layer]:
     config = model.config
+    if model.architecture == "DFlash2DraftModel":
+        check_convolution(config)
     template = attention(
         model,
         "",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from kvplan.errors import Refused
 from kvplan.families.common import num_layers
-from kvplan.families.sparse_mla import indexer, indexer_bytes
+from kvplan.families.sparse_mla import indexer, indexer_bytes, leads
 from kvplan.hf import Config
 from kvplan.layers import Layer, MLALayer, Why
 from kvplan.model import Model
@@ -27,6 +27,14 @@ def _sparse(config: Config, indices: Sequence[int]) -> list[bool]:
         return [False] * len(indices)
     kinds = config.texts("layer_types") or ["full_attention"]
     return [kinds[min(i, len(kinds) - 1)] in _SPARSE for i in indices]
+
+
+def _owners(config: Config, count: int) -> frozenset[int]:
+    """Indices of the sparse layers that own an indexer (`compute_skip_topk_layers`); the others reuse one."""
+    if config.get("indexer_types") is None:
+        return frozenset(i for i in range(count) if leads(config, i))
+    types = config.texts("indexer_types", length=count, allowed=("full", "shared"))
+    return frozenset(i for i, kind in enumerate(types) if kind == "full")
 
 
 def _check_one_format(model: Model, sparse: Sequence[bool]) -> None:
@@ -65,12 +73,12 @@ def hy_v4_layers(model: Model, indices: range, why: Why = _WHY) -> Iterator[Laye
         return
     config.integer("q_lora_rank")
     cache = indexer("", indexer_bytes(config), ("indexer_types, index_head_dim", why[1]))
-    types = config.texts("indexer_types", length=count, allowed=("full", "shared"))
+    own = _owners(config, count)
     for i, is_sparse in zip(indices, sparse, strict=True):
-        leads = is_sparse and (i >= count or types[i] == "full")
-        if leads:
+        has_indexer = is_sparse and (i >= count or i in own)
+        if has_indexer:
             yield cache._replace(name=f"model.layers.{i}.self_attn.indexer.k_cache")
-        yield template._replace(name=f"model.layers.{i}.self_attn.attn", use_sparse=is_sparse, has_indexer=leads)
+        yield template._replace(name=f"model.layers.{i}.self_attn.attn", use_sparse=is_sparse, has_indexer=has_indexer)
 
 
 def layers(model: Model) -> Iterator[Layer]:
