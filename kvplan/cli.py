@@ -176,6 +176,37 @@ def layers(
     )
 
 
+@app.command("kernel-blocks", context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+def kernel_blocks(
+    words: Words = None,
+    gpu: GpuName = None,
+    drafter: Drafter = None,
+    method: Method = None,
+    num_speculative_tokens: DraftTokens = None,
+    engine: Engine = "vllm-0.33.0",
+    kv_cache_layout: LayoutName = None,
+    offline: Offline = False,
+    format: ShortFormat = "text",
+    output: Output = None,
+    ascii: Ascii = False,
+) -> None:
+    """What attention kernels read of a block: kernel blocks, strides, bytes."""
+    from kvplan.commands import kernels as command
+
+    _finish(
+        command.run(
+            words or [],
+            _choices(gpu, engine, offline, kv_cache_layout, method=method),
+            os.environ,
+            drafter=drafter,
+            num_speculative_tokens=num_speculative_tokens,
+            format=format,
+            view=_view(output, ascii),
+        ),
+        output,
+    )
+
+
 @app.command(context_settings=_ANY_FLAG)
 def args(
     words: Annotated[
