@@ -46,6 +46,10 @@ class Draft(Config):
         """Whether the key has no value or a null one."""
         return self.get(key) is None
 
+    def taken(self, key: str, default: int, minimum: int = 1) -> int:
+        """An integer that the class takes with a default: an explicit null is no value, as it is none to the class."""
+        return self.integer(key, minimum=minimum) if key in self.data else default
+
     def layers(self) -> int:
         """num_hidden_layers, bounded: lists of that length are derived from it."""
         return self.integer("num_hidden_layers", maximum=MAXIMUM_LAYERS)

@@ -59,10 +59,14 @@ def every(period: int | str, usual: str, special: str = FULL, default: int | Non
     def rule(c: Draft) -> None:
         if not c.lacks("layer_types"):
             return
-        n = period if isinstance(period, int) else c.integer(period, *(() if default is None else (default,)))
+        n = period if isinstance(period, int) else _period(c, period, default)
         c.put("layer_types", [usual if (i + 1) % n else special for i in range(c.layers())])
 
     return rule
+
+
+def _period(c: Draft, key: str, default: int | None) -> int:
+    return c.integer(key) if default is None else c.taken(key, default)
 
 
 def constant(kind: str, key: str = "layer_types") -> Rule:
@@ -94,7 +98,7 @@ def interval(special: str) -> Rule:
 
     def rule(c: Draft) -> None:
         if c.lacks("layer_types"):
-            n = c.integer("full_attention_interval", 4)
+            n = c.taken("full_attention_interval", 4)
             c.drop("full_attention_interval")
             c.put("layer_types", [LINEAR if (i + 1) % n else special for i in range(c.layers())])
 
@@ -198,8 +202,8 @@ def indexer_types(c: Draft) -> None:
         else:
             raise c.error("index_topk_pattern", f"must be a string of F and S or a list, got {shown(pattern)}")
         return
-    frequency = max(c.integer("index_topk_freq", 1, minimum=-MAXIMUM_LAYERS), 1)
-    offset = c.integer("index_skip_topk_offset", 2, minimum=-MAXIMUM_LAYERS)
+    frequency = max(c.taken("index_topk_freq", 1, -MAXIMUM_LAYERS), 1)
+    offset = c.taken("index_skip_topk_offset", 2, -MAXIMUM_LAYERS)
     c.put(
         "indexer_types",
         ["shared" if max(i - offset + 1, 0) % frequency else "full" for i in range(c.layers())],
@@ -310,7 +314,7 @@ def falcon_h1(c: Draft) -> None:
 
 def step3p5(c: Draft) -> None:
     """Step 3.5: the hub's per-layer lists go on over the MTP layers; the class splits those off."""
-    n, extra = c.layers(), c.integer("num_nextn_predict_layers", 0, minimum=0, maximum=MAXIMUM_LAYERS)
+    n, extra = c.layers(), min(c.taken("num_nextn_predict_layers", 0, 0), MAXIMUM_LAYERS)
     c.put("num_nextn_predict_layers", extra)
     for key, rest in (("layer_types", "mtp_layer_types"), ("mlp_layer_types", "mtp_mlp_layer_types")):
         kinds = c.get(key)

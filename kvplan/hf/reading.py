@@ -176,5 +176,5 @@ def _flat(draft: Draft, model_type: str | None, known: Mapping[str, Any], text_t
     wanted = {name for names in text["fields"].values() for name in names.split()}
     wanted |= {"rope_parameters", "rope_scaling", "rope_theta"}
     moved = {key: draft.drop(key) for key in rest if key in wanted}
-    moved["dtype"] = draft.get("torch_dtype", draft.get("dtype"))
+    moved["dtype"] = draft.get("torch_dtype")
     return moved

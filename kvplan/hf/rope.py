@@ -18,9 +18,9 @@ _EXTENDING = ("llama3", "yarn", "longrope")
 _REQUIRED = {
     "linear": ("factor",),
     "dynamic": ("factor",),
-    "yarn": ("factor",),
-    "longrope": ("short_factor", "long_factor"),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
+    "yarn": ("factor", "original_max_position_embeddings"),
+    "longrope": ("short_factor", "long_factor", "original_max_position_embeddings"),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
 }
 
 
@@ -125,7 +125,7 @@ def _fill(c: Draft, part: dict[str, Any], theta: Any, factor: Any, *, nested: bo
     if part["rope_type"] in _EXTENDING:
         if not nested and "original_max_position_embeddings" in c:
             part["original_max_position_embeddings"] = c.get("original_max_position_embeddings")
-        else:
+        elif not c.lacks("max_position_embeddings"):
             part.setdefault("original_max_position_embeddings", c.get("max_position_embeddings"))
 
 
@@ -149,3 +149,6 @@ def _check(c: Draft, part: dict[str, Any]) -> None:
     missing = [key for key in _REQUIRED.get(kind, ()) if key not in part]
     if missing:
         raise c.error("rope_parameters", f"of type {kind} lacks {', '.join(missing)}")
+    size, factor = c.get("head_dim"), part.get("partial_rotary_factor", 1.0)
+    if isinstance(size, int) and isinstance(factor, (int, float)) and size > 4 and size % 2 and factor >= 1:
+        raise c.error("head_dim", f"must be even for rotary positions, got {size}")
