@@ -19,10 +19,11 @@ BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 # Flags that the parser keeps as plain JSON and vLLM turns into a config class afterwards.
 LATER = {"speculative_config": "SpeculativeConfig", "watermark_config": "WatermarkConfig"}
 LATER["diffusion_config"] = "DiffusionConfig"
-# Classes whose bounds hold for flags of the same name, checked when the engine's config is made.
+# Classes whose bounds hold for flags of the same name, checked whenever the engine's config is made. LoRAConfig and
+# MultiModalConfig are not among them: vLLM makes those only for adapters and for models that take images.
 ENGINE_CLASSES = (
-    "ModelConfig CacheConfig ParallelConfig SchedulerConfig LoRAConfig UVAOffloadConfig PrefetchOffloadConfig "
-    "MultiModalConfig ObservabilityConfig LoadConfig"
+    "ModelConfig CacheConfig ParallelConfig SchedulerConfig UVAOffloadConfig PrefetchOffloadConfig ObservabilityConfig "
+    "LoadConfig"
 )
 # Fields of these classes that the engine fills in; nobody writes them on a command line.
 ENGINE_FILLED = {"SpeculativeConfig": ("target_", "draft_model_config", "draft_parallel_config")}
@@ -303,7 +304,7 @@ def write_fields(path: Path, version: str, later: dict[str, str], fields: dict[s
 def main(target: str) -> None:
     """Write both tables into the directory."""
     import vllm.config
-    from vllm.config import DiffusionConfig, SpeculativeConfig
+    from vllm.config import CacheConfig, DiffusionConfig, SpeculativeConfig
     from vllm.config.mamba import MambaBackendEnum
     from vllm.config.watermarking import WatermarkConfig
 
@@ -313,6 +314,11 @@ def main(target: str) -> None:
     write_flags(Path(target) / "flags.py", version, rows)
     fields = {**all_fields(classes), "EngineArgs": engine_bounds(rows)}
     fields["QuantizationConfigArgs"].update(quantization_names())
+    cache, drafter = CacheConfig.__pydantic_fields__, SpeculativeConfig.__pydantic_fields__
+    for dest, info in (("kv_cache_dtype", cache["cache_dtype"]), ("quantization", drafter["quantization"])):
+        # The type takes any string; a validator then looks the name up.
+        names = [hint for hint in spec_of(info.annotation, "", {}) if hint != "str"]
+        fields["EngineArgs"][dest] = " ".join(dict.fromkeys(names))
     fields["EngineArgs"]["mamba_backend"] = " ".join(enum_spec(MambaBackendEnum))
     write_fields(Path(target) / "fields.py", version, LATER, fields)
 

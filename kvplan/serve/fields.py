@@ -417,20 +417,26 @@ FIELDS: dict[str, dict[str, str]] = {
         "watermark": "float>=0.0<1.0",
         "prefill_schedule_interval": "int>=1",
         "stream_interval": "int>=1",
-        "max_loras": "int>=1",
-        "max_lora_cls_labels": "int>=1 none",
         "cpu_offload_gb": "float>=0",
         "offload_group_size": "int>=0",
         "offload_num_in_group": "int>=1",
         "offload_prefetch_step": "int>=0",
-        "mm_processor_cache_gb": "float>=0",
-        "mm_shm_cache_max_object_size_mb": "int>=0",
-        "mm_encoder_fp8_scale_save_margin": "float>0.0",
-        "video_pruning_rate": "float>=0.0<1.0 none",
-        "mm_ipc_gpu_memory_gb": "float>=0",
         "kv_cache_metrics_sample": "float>0<=1",
         "safetensors_prefetch_num_threads": "int>=1",
         "safetensors_prefetch_block_size": "int>=1",
+        "kv_cache_dtype": (
+            "=auto =float16 =bfloat16 =fp8 =fp8_e4m3 =fp8_e5m2 =fp8_inc =fp8_ds_mla =nvfp4_ds_mla "
+            "=turboquant_k8v4 =turboquant_4bit_nc =turboquant_k3v4_nc =turboquant_3bit_nc =octave_k3v4 "
+            "=octave_k3v3 =octave_k3v3_compact =ultraquant_4bit =int4_per_token_head =int8_per_token_head "
+            "=fp8_per_token_head =nvfp4 =nvfp4_4over6"
+        ),
+        "quantization": (
+            "=awq =auto_awq =fp8 =fbgemm_fp8 =fp_quant =modelopt =modelopt_fp4 =modelopt_mxfp8 "
+            "=modelopt_mixed =auto_gptq =gptq =gptq_marlin =awq_marlin =humming =compressed-tensors "
+            "=experts_int8 =quark =moe_wna16 =torchao =inc =mxfp4 =gpt_oss_mxfp4 =deepseek_v4_fp8 =online "
+            "=fp8_per_tensor =fp8_per_block =fp8_per_channel =int8_per_channel_weight_only "
+            "=nvfp4_per_token =mxfp8 none"
+        ),
         "mamba_backend": "^TRITON ^FLASHINFER ^CPU",
     },
 }

@@ -21,7 +21,12 @@ EXCLUSIVE = (
     ("cudagraph_capture_sizes", "compilation_config", "cudagraph_capture_sizes"),
     ("max_cudagraph_capture_size", "compilation_config", "max_cudagraph_capture_size"),
 )
-OPTIMIZATION_LEVELS = ("0", "1", "2", "3")
+# Flags whose names vLLM looks up by hand. An executor may also be the dotted path of a class.
+NAMES = {
+    "optimization_level": ("0", "1", "2", "3"),
+    "data_parallel_backend": ("mp", "ray"),
+    "distributed_executor_backend": ("mp", "ray", "uni", "external_launcher"),
+}
 
 
 def later_errors(values: Mapping[str, object]) -> list[str]:
@@ -36,16 +41,19 @@ def later_error(dest: str, value: object) -> str | None:
         return None
     if dest in LATER:
         return object_error(dest, value)
-    if dest == "optimization_level":
-        known = value in OPTIMIZATION_LEVELS
-        return None if known else f"--optimization-level is {shown(value)}: write 0, 1, 2 or 3"
+    if dest in NAMES:
+        known = value in NAMES[dest] or (dest == "distributed_executor_backend" and "." in str(value))
+        return None if known else f"{flag_name(dest)} is {shown(value)}: write one of {', '.join(NAMES[dest])}"
+    if dest == "max_model_len" and value == 0:
+        return "--max-model-len is 0: write a positive number of tokens, or auto"
     bounds = FIELDS["AttentionConfig"]["backend"] if dest == "attention_backend" else FIELDS["EngineArgs"].get(dest)
     if bounds is None or value == "auto":
         return None
     try:
-        fit(bounds.split(), value, dest)
+        fit(bounds.split(), str(value).lower() if dest == "quantization" else value, dest)
     except Misfit as misfit:
-        close = near(str(value).upper(), [name.lstrip("^") for name in bounds.split()])
+        names = [name.lstrip("^=") for name in bounds.split()]
+        close = near(str(value).upper(), names) or near(str(value), names)
         return f"{flag_name(dest)} is {shown(value)}{close or f', but vLLM {VLLM_VERSION} takes {misfit}'}"
     return None
 
