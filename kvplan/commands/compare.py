@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from kvplan.commands.deployment import Choices, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
-from kvplan.compare import Comparison, compare
+from kvplan.comparison import Comparison, compare
 from kvplan.errors import KvplanError
-from kvplan.plan import plan
+from kvplan.pipeline import plan
 from kvplan.report.style import VIEW, View
 
 FORMATS = ("text", "json", "markdown", "csv")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kvplan.errors import KvplanError
-from kvplan.plan import AGREEMENTS, PlanRequest
+from kvplan.pipeline import AGREEMENTS, PlanRequest
 from kvplan.request import read_words, with_drafter
 from kvplan.selection import COST_CHECKS, ENGINES
 

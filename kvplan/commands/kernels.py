@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kvplan.commands.deployment import Choices, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.kernel_blocks import kernel_blocks
-from kvplan.plan import plan
+from kvplan.pipeline import plan
 from kvplan.report.kernel_text import kernel_document, kernel_text
 from kvplan.report.style import VIEW, View
 

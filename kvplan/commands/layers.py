@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kvplan.commands.deployment import Choices, one_of, positive, request
 from kvplan.commands.outcome import Outcome
-from kvplan.plan import plan
+from kvplan.pipeline import plan
 from kvplan.report.style import VIEW, View
 
 FORMATS = ("text", "json")

@@ -6,7 +6,7 @@ so that a run loads only the format it writes:
 =============================  =====================================================================================
 `kvplan plan`                  `text.plan_text(result, view)`, `document.to_json(document.to_document(result))`,
                                `markdown.plan_markdown(result)`, `csv.plan_csv(result)`
-`kvplan compare`               of `comparison = kvplan.compare.compare(baseline, variants)`:
+`kvplan compare`               of `comparison = kvplan.comparison.compare(baseline, variants)`:
                                `compare_text.compare_text(comparison, view)`,
                                `document.to_json(compare_document.comparison_document(comparison))`,
                                `compare_markdown.compare_markdown(comparison)`, `csv.compare_csv(comparison)`

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.compare import Deployment, changed_options
+from kvplan.comparison import Deployment, changed_options
 from kvplan.report import costs, kinds
 from kvplan.report.numbers import number, plural, size
 from kvplan.result import Plan

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvplan import __version__
-from kvplan.compare import Cause, Comparison, Entry, Row, changed_options, compare_deployments
+from kvplan.comparison import Cause, Comparison, Entry, Row, changed_options, compare_deployments
 from kvplan.report import changes, costs
 from kvplan.report.compare_text import label
 from kvplan.report.document import SCHEMA_VERSION, plain

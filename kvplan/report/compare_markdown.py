@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.compare import Comparison, Entry, bytes_per_request
+from kvplan.comparison import Comparison, Entry, bytes_per_request
 from kvplan.report import changes, costs
 from kvplan.report.compare_text import headline, label, outcome, with_label
 from kvplan.report.markdown import bullets, escape, folded, table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.compare import Comparison, Entry, bytes_per_request, unchanged
+from kvplan.comparison import Comparison, Entry, bytes_per_request, unchanged
 from kvplan.report import changes, costs
 from kvplan.report.decision import assumed_words, engine_words, error_words, gpu_words
 from kvplan.report.lines import Column, table, wrap

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import Any
 
-from kvplan.compare import Comparison, Deployment, Row, bytes_per_request, deployment_of
+from kvplan.comparison import Comparison, Deployment, Row, bytes_per_request, deployment_of
 from kvplan.result import CATEGORIES, Plan, Result
 
 _DEPLOYMENT = ("model", "drafter", "method", "num_speculative_tokens", "engine", "gpu")

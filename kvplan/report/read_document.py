@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.compare import Deployment
+from kvplan.comparison import Deployment
 from kvplan.errors import KvplanError
 from kvplan.hf.config import Config
 from kvplan.report.document import SCHEMA_VERSION

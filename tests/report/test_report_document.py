@@ -8,7 +8,7 @@ import pytest
 from report_build import attention, cached, engine_config, group, limits_of, plan, result
 from report_cases import gemma, qwen, qwen_dflash, refused
 
-from kvplan.compare import compare
+from kvplan.comparison import compare
 from kvplan.errors import KvplanError
 from kvplan.report import compare_document
 from kvplan.report.document import to_document, to_json

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from report_build import attention, cached, deal, engine_config, group, limits_of, plan, result
 from report_cases import gemma, qwen, qwen_dflash, qwen_mtp, sparse_mla
 
-from kvplan.compare import bytes_per_request, causes, compare
+from kvplan.comparison import bytes_per_request, causes, compare
 from kvplan.errors import KvplanError
 from kvplan.planning import GROUPINGS, plan_layers
 from kvplan.report import compare_document, costs, diagram, padding

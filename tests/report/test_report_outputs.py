@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from report_cases import dense, gemma, qwen, qwen_dflash, qwen_mtp, refused, sparse_mla
 
-from kvplan.compare import compare
+from kvplan.comparison import compare
 from kvplan.report.compare_markdown import compare_markdown
 from kvplan.report.compare_text import compare_text
 from kvplan.report.csv import compare_csv, plan_csv
