@@ -84,7 +84,7 @@ def plan(request: PlanRequest) -> Result:
         plans=plans,
         available_memory_bytes=planner.memory,
         assumed=assumed,
-        notes=config.notes if found.warning is None else (*config.notes, found.warning),
+        notes=_notes(target, drafter, config, found),
     )
 
 
@@ -211,6 +211,16 @@ def _connector_layout(config: EngineConfig) -> str | None:
     args = config.args
     offloading = connector(args) if args.additional_flags.get("kv_offloading_size") is not None else None
     return deployment_layout(args.kv_transfer_config, offloading, use_mla=config.use_mla)
+
+
+def _notes(target: Source, drafter: Source | None, config: EngineConfig, found: Layout) -> tuple[str, ...]:
+    """What the user should know of how the configs, the options and the layout came about."""
+    return (
+        *target.notes,
+        *(() if drafter is None else drafter.notes),
+        *config.notes,
+        *(() if found.warning is None else (found.warning,)),
+    )
 
 
 def _selected(engine: str, layout_name: str) -> str:

@@ -15,5 +15,6 @@ def run(words: Sequence[str]) -> Outcome:
     """The deployments of one file, or of a command given as words, as a JSON document."""
     if not words:
         raise KvplanError("nothing to read; give a file, or a command after `--`.")
-    deployments = read_file(words[0]) if len(words) == 1 and os.path.exists(words[0]) else read_argv(list(words))
+    is_file = len(words) == 1 and (" " not in words[0] or os.path.exists(words[0]))
+    deployments = read_file(words[0]) if is_file else read_argv(list(words))
     return Outcome(to_json(to_document(deployments)))

@@ -11,6 +11,9 @@ from kvplan.request import read_words, with_drafter
 from kvplan.selection import COST_CHECKS, ENGINES
 
 
+CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
+
+
 class Choices(NamedTuple):
     """kvplan's own options, as typed."""
 
@@ -54,7 +57,8 @@ def request(
     num_speculative_tokens: int | None = None,
 ) -> PlanRequest:
     """The plan request of MODEL and flags, with kvplan's own options. KvplanError for wrong usage."""
-    args = read_words(words, environment(choices, env))
+    inside = bool(words) and words[0].rpartition("/")[2] in CONTAINERS  # the caller's variables do not get into one
+    args = read_words(words, environment(choices, {} if inside else env))
     args = with_drafter(args, drafter, choices.method, num_speculative_tokens)
     return PlanRequest(
         args=args,
