@@ -102,6 +102,7 @@ class Speculative(NamedTuple):
     architecture: str | None
     draft_tensor_parallel_size: int = 1
     attention_backend: str | None = None
+    """The drafter's own; None: how it is loaded decides whether it takes the target's."""
     kv_cache_dtype: str | None = None
     parallel_drafting: bool = False
     num_prefill_lookahead_tokens: int = 0

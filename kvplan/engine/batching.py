@@ -47,9 +47,6 @@ def resolve_batching(
     ``min_multimodal_tokens``: tokens of the largest image, video or audio that must fit in one step unsplit.
     """
     seqs, tokens = args.max_num_seqs, args.max_num_batched_tokens
-    for flag, value in (("--max-num-seqs", seqs), ("--max-num-batched-tokens", tokens)):
-        if value is not None and value < 1:
-            raise Refused(f"{flag} {value} must be at least 1.")
     default = gpu_defaults(gpu)
     if tokens is None and _batched_dp(args):
         default = default._replace(max_num_batched_tokens=_BATCHED_DP)

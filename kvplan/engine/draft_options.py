@@ -59,7 +59,16 @@ _KEYS = frozenset(
         "xpress_topc",
     )
 )
-_COUNTS = ("num_speculative_tokens", "max_model_len", "draft_tensor_parallel_size")
+_COUNTS = (
+    "num_speculative_tokens",
+    "max_model_len",
+    "draft_tensor_parallel_size",
+    "prompt_lookup_max",
+    "prompt_lookup_min",
+    "suffix_decoding_max_tree_depth",
+    "fly_window_size",
+)
+_NAMES = ("method", "model", "quantization", "kv_cache_dtype", "attention_backend", "rejection_sample_method")
 _FOR_METHODS = {
     "use_heterogeneous_vocab": ("draft_model",),
     "index_share_for_mtp_iteration": ("mtp",),
@@ -94,6 +103,9 @@ def check_options(options: Mapping[str, Any]) -> None:
         value = options.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31):
             raise Refused(f"--speculative-config {key} must be a positive integer, got {value!r}.")
+    for key in _NAMES:
+        if not isinstance(options.get(key, ""), str):
+            raise Refused(f"--speculative-config {key} must be a name, got {options[key]!r}.")
     cache_dtype = options.get("kv_cache_dtype")
     if cache_dtype is not None and cache_dtype not in CACHE_DTYPES:
         raise Refused(f"--speculative-config kv_cache_dtype {cache_dtype!r} is not one that vLLM 0.33.0 knows.")

@@ -73,8 +73,7 @@ def replace_text(root: Config, text: Config) -> Config:
 
 def model_type(config: Config) -> str:
     """``model_type``, or an empty string where there is none."""
-    value = config.get("model_type")
-    return value if isinstance(value, str) else ""
+    return "" if config.get("model_type") is None else config.text("model_type")
 
 
 def architectures(root: Config) -> list[str]:
@@ -159,7 +158,7 @@ def is_deepseek_mla(text: Config) -> bool:
     kind = model_type(text)
     if kind == "eagle":
         inner = text.get("model")
-        inner_type = inner.get("model_type") if isinstance(inner, Mapping) else None
+        inner_type = str(inner.get("model_type")) if isinstance(inner, Mapping) else ""
         return inner_type in _EAGLE_MLA_TYPES and text.get("kv_lora_rank") is not None
     if kind not in _MLA_TYPES:
         return False

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvplan.engine import draft
 from kvplan.engine.args import EngineArgs, ModelFacts, ResolvedModel, Speculative
-from kvplan.engine.attention import given_backend, named_backend
+from kvplan.engine.attention import named_backend
 from kvplan.engine.draft_options import check_for_method, check_options, check_sampling, speculative_options
 from kvplan.engine.dtype import check_model_dtype
 from kvplan.engine.facts import count, is_deepseek_mla, model_type
@@ -164,7 +164,7 @@ def _with_model(
         model=None if options.get("model") is None else str(options["model"]),
         architecture=model.architecture,
         draft_tensor_parallel_size=tp,
-        attention_backend=_attention_backend(method, options, args, model),
+        attention_backend=None if (own := options.get("attention_backend")) is None else named_backend(own),
         kv_cache_dtype=options.get("kv_cache_dtype"),
         parallel_drafting=method in ("dflash", "dspark") or bool(options.get("parallel_drafting")),
         num_prefill_lookahead_tokens=0 if method == "draft_model" else tokens if chain else 1,
@@ -250,12 +250,3 @@ def _check_vocabulary(target: ResolvedModel, drafter: ResolvedModel) -> None:
         raise Refused(
             f"{drafter.root.where}: vocab_size {own} is not the target's {other}, as a plain draft model needs."
         )
-
-
-def _attention_backend(method: str, options: Mapping[str, Any], args: EngineArgs, model: ResolvedModel) -> str | None:
-    """The backend of the drafter's layers: its own option, else the target's; DFlash and DSpark select afresh."""
-    own = options.get("attention_backend")
-    if own is not None:
-        return named_backend(own)
-    stage = method == "dspark" and model_type(model.root) in ("deepseek_v4", "deepseek_v41")
-    return given_backend(args) if method not in ("dflash", "dspark") or stage else None

@@ -23,6 +23,8 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
 }
 """Flag -> the values with which it changes nothing."""
 
+_COUNTS = ("block_size", "mamba_block_size", "max_num_seqs", "max_num_batched_tokens", "max_num_active_seqs")
+_OBJECTS = ("attention_config", "speculative_config", "hf_overrides", "kv_transfer_config")
 _DBO_BACKENDS = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
 
 
@@ -51,9 +53,21 @@ def check_flags(args: EngineArgs) -> None:
         raise Refused("--attention-config hisparse_config is not one that kvplan can judge; leave it out.")
     if args.env.get("VLLM_MLA_DISABLE", "0") not in ("", "0"):
         raise Refused("environment variable VLLM_MLA_DISABLE is not one that kvplan can judge; unset it.")
-    for name, value in (("--block-size", args.block_size), ("--mamba-block-size", args.mamba_block_size)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31):
-            raise Refused(f"{name} {value!r} must be a positive integer.")
-    length = args.max_model_len
-    if length is not None and length != -1 and not 1 <= length < 2**40:
-        raise Refused(f"--max-model-len {length} must be a positive number of tokens, or auto.")
+    _check_values(args)
+
+
+def _check_values(args: EngineArgs) -> None:
+    for name in _COUNTS:
+        value = getattr(args, name) if name in args._fields else args.additional_flags.get(name)
+        if value is not None and not _is_integer(value, 1):
+            raise Refused(f"--{name.replace('_', '-')} {value!r} must be at least 1.")
+    if args.max_model_len is not None and args.max_model_len != -1 and not _is_integer(args.max_model_len, 1):
+        raise Refused(f"--max-model-len {args.max_model_len!r} must be a positive number of tokens, or auto.")
+    for name in _OBJECTS:
+        value = getattr(args, name)
+        if value is not None and not isinstance(value, Mapping):
+            raise Refused(f"--{name.replace('_', '-')} {value!r} must be a JSON object.")
+
+
+def _is_integer(value: Any, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value < 2**40
