@@ -15,15 +15,16 @@ from tests.engine.test_speculative import SPECULATOR
 ODD = st.sampled_from(
     [None, 0, 1, -1, 3, 2**63, 1.5, float("nan"), float("inf"), "", "x", "64", True, [], [1], ["x"], {}, {"a": 1}]
 )
+MORE_KEYS = """
+    rope_scaling rope_parameters sliding_window is_encoder_decoder is_causal layers_block_type n_predict index_topk
+    attention_chunk_size num_experts block_configs compress_ratios vision_n_layers torch_dtype mamba_ssm_cache_dtype
+    model_max_length text_config block_size original_max_position_embeddings compression_config sample_from_anchor
+    hc_count per_layer_config
+"""
 KEYS = st.sampled_from(
     sorted(
         {*LLAMA, *DEEPSEEK, *DFLASH, *QWEN3_5, *QWEN3_5["text_config"], *SPECULATOR, *GEMMA4["text_config"]}
-        | set(
-            "rope_scaling rope_parameters sliding_window is_encoder_decoder is_causal layers_block_type n_predict "
-            "attention_chunk_size num_experts block_configs compress_ratios vision_n_layers index_topk torch_dtype "
-            "mamba_ssm_cache_dtype model_max_length text_config block_size original_max_position_embeddings "
-            "compression_config sample_from_anchor hc_count per_layer_config".split()
-        )
+        | set(MORE_KEYS.split())
     )
 )
 SCHEMES = st.fixed_dictionaries(
