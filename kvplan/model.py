@@ -34,8 +34,15 @@ class Model(NamedTuple):
     """Image tokens attend both ways: `ModelConfig.is_mm_prefix_lm` of the config that is current while it is built."""
     use_per_head_quant_scales: bool = False
     """The checkpoint's KV scheme has a scale per head."""
+    owns_cache_dtype: bool = False
+    """A drafter whose KV cache dtype was set apart. vLLM copies its cache config for it, and the copy takes the
+    deployment's block size for one that the user gave: its backends are selected for it."""
+    replicates_context: bool = False
+    """A drafter that keeps every token on every rank of decode context parallelism."""
     start_layer: int = 0
     """Index of a drafter's first layer: the target's number of layers; 0 for a target."""
+    layers_on_last_stage: int = 0
+    """For a drafter: the target's layers on the last pipeline stage, from which some classes number on."""
     target: Model | None = None
     """The target, for a drafter."""
 

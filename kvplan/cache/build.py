@@ -59,12 +59,12 @@ def query(model: Model, layer: AttentionLayer | MLALayer, cache_dtype: str) -> Q
         head_size=layer.head_size,
         dtype=model.dtype,
         kv_cache_dtype=cache_dtype,
-        block_size=engine.block_size if engine.user_specified_block_size else None,
+        block_size=engine.block_size if engine.user_specified_block_size or model.owns_cache_dtype else None,
         use_non_causal=model.use_non_causal,
         use_batch_invariant=engine.args.env.get("VLLM_BATCH_INVARIANT") == "1",
         use_kv_connector=engine.use_kv_connector,
         use_pcp=engine.prefill_context_parallel_size > 1,
-        use_dcp=engine.decode_context_parallel_size > 1,
+        use_dcp=engine.decode_context_parallel_size > 1 and not model.replicates_context,
     )
     if isinstance(layer, MLALayer):
         return base._replace(
@@ -134,7 +134,9 @@ def choose_backend(side: Side, layer: Layer) -> Selection:
     if layer.backend is not None:
         return Selection(backend(layer.backend))
     cache_dtype = layer_cache_dtype(model, layer)
-    flag = "--attention-backend" if model.owner == TARGET else "--speculative-config.attention_backend"
+    speculative = model.engine.speculative
+    own = model.owner != TARGET and speculative is not None and speculative.attention_backend is not None
+    flag = "--speculative-config.attention_backend" if own else "--attention-backend"
     asked = query(model, layer, cache_dtype)
     chosen = select(asked, env, model.attention_backend, model.engine.backend_per_kind, flag)
     if isinstance(layer, AttentionLayer):
@@ -279,7 +281,10 @@ def make_spec(placed: Placed, env: BackendEnv, sizes: BlockSizes, grid: int | No
             spec = specs.mla_spec(layer, dtype, sizes)
         else:
             spec = specs.attention_spec(layer, placed.backend, env, dtype, sizes)
-    return customize_attention_spec(placed.backend, env, spec) if isinstance(spec, AttentionSpec) else spec
+    if not isinstance(spec, AttentionSpec):
+        return spec
+    spec = customize_attention_spec(placed.backend, env, spec)
+    return spec._replace(dcp_sharded=False) if model.replicates_context else spec
 
 
 def checkpoint_alignment(placed: Iterable[Placed]) -> int | None:
@@ -368,9 +373,8 @@ def resolve_sizes(placed: Sequence[Placed], env: BackendEnv, engine: EngineConfi
 
 
 def _inheriting(side: Side, run_dtype: str) -> Side:
-    """A drafter's side with the run's KV cache dtype, unless it was given one of its own."""
-    speculative = side.model.engine.speculative
-    if speculative is not None and speculative.kv_cache_dtype is not None:
+    """A drafter's side with the run's KV cache dtype, unless it has one of its own."""
+    if side.model.owns_cache_dtype:
         return side
     return Side(side.model._replace(cache_dtype=run_dtype), side.layers, side.env._replace(cache_dtype=run_dtype))
 

@@ -5,7 +5,9 @@ vLLM: model_executor/models/deepseek_mtp.py and glm4_moe_lite_mtp.py.
 
 from __future__ import annotations
 
-from kvplan.families.common import decoder_names, mla
+from kvplan.drafters.common import after_target, target_config
+from kvplan.errors import Refused
+from kvplan.families.common import mla
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -15,6 +17,9 @@ _WHY = ("num_nextn_predict_layers", "model_executor/models/deepseek_mtp.py, Deep
 
 
 def layers(model: Model) -> list[Layer]:
-    config = model.config
-    count = config.integer("num_nextn_predict_layers", maximum=1024)
-    return mla(model, decoder_names("model", count, start=model.start_layer), _WHY)
+    """The target's config numbers the modules, the drafter's describes them. Refused with a sparse indexer."""
+    if "index_topk" in model.config:
+        raise Refused(
+            f"{model.config.where}: index_topk is set, and kvplan plans {model.architecture} without it only."
+        )
+    return mla(model, after_target(target_config(model)), _WHY)

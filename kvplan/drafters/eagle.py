@@ -1,29 +1,28 @@
-"""EAGLE and EAGLE3 with Llama's or Qwen3's attention: a few layers numbered after the target's.
+"""EAGLE with the layers of Llama or Mistral.
 
-vLLM: model_executor/models/llama_eagle.py, llama_eagle3.py, qwen3_eagle3.py.
+vLLM: model_executor/models/llama_eagle.py and mistral_eagle.py, whose layers are llama.py's (LlamaDecoderLayer).
 """
 
 from __future__ import annotations
 
-from kvplan.families.common import num_layers, uniform_gqa, windows_by_layer_type
+from kvplan.drafters.common import on_last_stage, require_causal
+from kvplan.errors import Refused
+from kvplan.families.common import uniform_gqa
 from kvplan.layers import Layer
 from kvplan.model import Model
 
-ARCHITECTURES = (
-    "EagleLlamaForCausalLM",
-    "Eagle3LlamaForCausalLM",
-    "LlamaForCausalLMEagle3",
-    "Eagle3MiniMaxM2ForCausalLM",
-    "Eagle3Qwen2_5vlForCausalLM",
-    "Eagle3Qwen3vlForCausalLM",
-    "Eagle3Qwen3ForCausalLM",
-    "PEagleDraftModel",
-    "PeagleLlamaForCausalLM",
-    "PeagleQwen3ForCausalLM",
-)
+ARCHITECTURES = ("EagleLlamaForCausalLM", "EagleMistralForCausalLM")
 
-_WHY = ("num_key_value_heads, head_dim", "model_executor/models/llama_eagle3.py, LlamaDecoderLayer")
+_WHY = ("num_key_value_heads, head_dim", "model_executor/models/llama_eagle.py, LlamaDecoderLayer")
 
 
 def layers(model: Model) -> list[Layer]:
-    return uniform_gqa(model, _WHY, windows=windows_by_layer_type(model.config, num_layers(model.config)))
+    """Refused with layer_types: vLLM looks the drafter's layers up under their numbers after the target's."""
+    config = model.config
+    require_causal(config)
+    if config.get("layer_types"):
+        raise Refused(
+            f"{config.where}: layer_types is set, which vLLM 0.33.0 reads beyond its end for {model.architecture}; "
+            "remove it."
+        )
+    return uniform_gqa(on_last_stage(model), _WHY)

@@ -1,29 +1,22 @@
-"""The multi-token prediction module of Qwen3-Next and Qwen3.5/3.6: full attention layers.
+"""The multi-token prediction modules of Qwen3-Next and Qwen3.5/3.6: full attention layers.
 
 vLLM: model_executor/models/qwen3_next_mtp.py and qwen3_5_mtp.py.
 """
 
 from __future__ import annotations
 
-from kvplan.families.common import attention, head_dim
-from kvplan.layers import Layer
+from kvplan.drafters.common import grouped_query, num_modules_or_one, target_config
+from kvplan.layers import AttentionLayer
 from kvplan.model import Model
 
 ARCHITECTURES = ("Qwen3NextMTP", "Qwen3_5MTP", "Qwen3_5MoeMTP")
 
-_COUNT = {"Qwen3NextMTP": "num_nextn_predict_layers"}
+_NEXT = ("num_nextn_predict_layers", "model_executor/models/qwen3_next_mtp.py, Qwen3NextMultiTokenPredictor")
+_3_5 = ("mtp_num_hidden_layers", "model_executor/models/qwen3_5_mtp.py, Qwen3_5MultiTokenPredictor")
 
 
-def layers(model: Model) -> list[Layer]:
-    config = model.config
-    key = _COUNT.get(model.architecture, "mtp_num_hidden_layers")
-    template = attention(
-        model,
-        "",
-        (key, "model_executor/models/qwen3_5_mtp.py, Qwen3_5MultiTokenPredictor"),
-        num_heads=config.integer("num_attention_heads"),
-        num_kv_heads=config.integer("num_key_value_heads"),
-        head_size=head_dim(config),
-    )
-    count = config.integer(key, 1, maximum=1024)
-    return [template._replace(name=f"mtp.layers.{i}.self_attn.attn") for i in range(count)]
+def layers(model: Model) -> list[AttentionLayer]:
+    config = target_config(model)
+    why = _NEXT if model.architecture == "Qwen3NextMTP" else _3_5
+    count = num_modules_or_one(config, why[0])
+    return grouped_query(model, config, (f"mtp.layers.{i}.self_attn.attn" for i in range(count)), why)

@@ -14,6 +14,18 @@ from kvplan.model import Model
 MAX_LAYERS = 100_000
 
 
+_WITHOUT_MODEL_WINDOW = frozenset(
+    (
+        "LagunaForCausalLM",
+        "MiMoV2FlashForCausalLM",
+        "MiMoV2ForCausalLM",
+        "MiMoV2OmniForCausalLM",
+        "Step3p5ForCausalLM",
+    )
+)
+"""Classes that set `cache_config.sliding_window` to None while they are built."""
+
+
 def num_layers(config: Config, key: str = "num_hidden_layers") -> int:
     """The number of decoder layers, bounded: a config is untrusted."""
     return config.integer(key, maximum=MAX_LAYERS)
@@ -41,12 +53,16 @@ def is_interleaved(config: Config) -> bool:
 def model_window(model: Model) -> int | None:
     """The window of layers that set none themselves: `cache_config.sliding_window` (vllm/engine/arg_utils.py).
 
-    There is one only where no layer is said to attend fully.
+    There is one only where no layer is said to attend fully. A drafter's layers have the target's, unless the
+    target's class has taken it away.
     """
-    layer_types = model.config.get("layer_types")
+    if model.target is not None and model.target.architecture in _WITHOUT_MODEL_WINDOW:
+        return None
+    config = model.config if model.target is None else model.target.config
+    layer_types = config.get("layer_types")
     if isinstance(layer_types, list) and any(kind != "sliding_attention" for kind in layer_types):
         return None
-    return model.config.optional_integer("sliding_window", minimum=0) or None
+    return config.optional_integer("sliding_window", minimum=0) or None
 
 
 def attention(
@@ -142,10 +158,11 @@ def nested(model: Model, architecture: str, prefix: str = "language_model") -> l
     """The layers of a wrapper's text model, which vLLM builds as ``architecture`` under ``prefix``."""
     text = model._replace(architecture=architecture, root=model.config)
     layers: Iterable[Layer] = find(architecture).layers(text)
-    return [_under(prefix, layer) for layer in layers]
+    return [under(prefix, layer) for layer in layers]
 
 
-def _under(prefix: str, layer: Layer) -> Layer:
+def under(prefix: str, layer: Layer) -> Layer:
+    """The layer under ``prefix``, with the layer whose cache it reads."""
     renamed = layer._replace(name=f"{prefix}.{layer.name}")
     if isinstance(renamed, AttentionLayer) and renamed.kv_sharing_target is not None:
         return renamed._replace(kv_sharing_target=f"{prefix}.{renamed.kv_sharing_target}")
