@@ -11,6 +11,7 @@ from kvplan.report.decision import engine_words, gpus
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import number, plural, size
 from kvplan.report.style import VIEW, View
+from kvplan.report.transfer_text import transfer_document, transfer_lines
 from kvplan.result import Plan, Result
 from kvplan.spec import AttentionSpec
 
@@ -51,6 +52,9 @@ def kernel_text(result: Result, bound: KernelBlocks, view: View = VIEW) -> str:
         out += ["", view.paint("title", "Kernel block j of block b"), *_worked(bound.attention_groups, view)]
     if plan.bytes_per_block and bound.placements:
         out += ["", view.paint("title", "One block in the pool"), *_block(plan, bound, view)]
+    moved = transfer_lines(result, view)
+    if moved:
+        out += ["", *moved]
     return "\n".join(out) + "\n"
 
 
@@ -179,4 +183,5 @@ def kernel_document(result: Result, bound: KernelBlocks) -> dict[str, Any]:
             }
             for placed in bound.placements
         ],
+        "transfer": transfer_document(result),
     }
