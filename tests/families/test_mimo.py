@@ -1,0 +1,40 @@
+"""MiMo is a Qwen2: the head size is the quotient even where the config has another.
+
+Expected rows: what vLLM 0.33.0 plans for the same configs and options.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gqa_case import rows
+
+CONFIG = {
+    "architectures": ["MiMoForCausalLM"],
+    "model_type": "mimo",
+    "dtype": "bfloat16",
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 32768,
+    "rms_norm_eps": 1e-05,
+    "rope_theta": 640000,
+    "tie_word_embeddings": False,
+    "vocab_size": 151680,
+}
+CONFIGS = (CONFIG,)
+
+
+def test_every_layer_is_alike(tmp_path: Path) -> None:
+    assert rows(tmp_path, CONFIG, "H200") == [
+        ("full_attention", 36, "model.layers.0.self_attn.attn", 8, 128, 16, 65536, None)
+    ]
+
+
+def test_eight_ranks(tmp_path: Path) -> None:
+    assert rows(tmp_path, CONFIG, "B200", tensor_parallel_size=8, kv_cache_dtype="fp8") == [
+        ("full_attention", 36, "model.layers.0.self_attn.attn", 1, 128, 16, 4096, None)
+    ]
