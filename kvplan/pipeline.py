@@ -70,7 +70,8 @@ def plan(request: PlanRequest) -> Result:
     layers = tuple(layer for stage in built for layer in stage.layers)
     planner = _Planner(request, config, layers)
     found = _layout(request, config, built, planner)
-    plans = {name: planner.plan(name, found.name) for name in (MAIN, UNIFORM, PACKED)}
+    selected = _selected(request.engine, found.name)
+    plans = {name: planner.plan(name, found.name, used=name == selected) for name in (MAIN, UNIFORM, PACKED)}
     return Result(
         engine=request.engine,
         model=_model_info(target, config),
@@ -80,7 +81,7 @@ def plan(request: PlanRequest) -> Result:
         mamba_block_size=built[0].sizes.mamba_block_size,
         layers=layers,
         layout=found,
-        selected=_selected(request.engine, found.name),
+        selected=selected,
         plans=plans,
         available_memory_bytes=planner.memory,
         assumed=assumed,
@@ -123,10 +124,13 @@ class _Planner:
             max_num_encoder_input_tokens=config.max_num_encoder_input_tokens,
         )
 
-    def plan(self, grouping: str, layout_name: str) -> Plan:
-        """The deployment's plan under one grouping, with its kernel blocks."""
+    def plan(self, grouping: str, layout_name: str, *, used: bool) -> Plan:
+        """The deployment's plan under one grouping, with its kernel blocks.
+
+        ``used``: whether the engine uses it; then a cache that its workers cannot bind keeps it from starting.
+        """
         made = self._plan(self.layers, grouping, layout_name, self.memory, self.config.pipeline_parallel_size)
-        return with_kernel_blocks(made, self.layers)
+        return with_kernel_blocks(made, self.layers, used=used)
 
     def worker_plan(self, layers: tuple[CacheLayer, ...], grouping: str, layout_name: str) -> Plan:
         """The plan of one worker's layers alone, without a budget: what its layout preference reckons with."""
@@ -158,8 +162,11 @@ class _Planner:
         )
 
 
-def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...]) -> Plan:
-    """The plan with each group's kernel block size, or with the error of a cache that cannot be bound."""
+def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...], *, used: bool) -> Plan:
+    """The plan with each group's kernel block size, and what a cache that cannot be bound dies of.
+
+    That is the plan's error where it is ``used`` and has no other, and a note where it is not.
+    """
     if not made.groups:
         return made
     stages = len(made.bytes_per_block_per_stage) or 1
@@ -167,8 +174,11 @@ def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...]) -> Plan:
     errors = [bound.error] + [kernel_blocks(made, layers, stage).error for stage in range(1, stages)]
     sizes = bound.group_sizes + (None,) * (len(made.groups) - len(bound.group_sizes))
     groups = tuple(group._replace(kernel_block_size=size) for group, size in zip(made.groups, sizes, strict=True))
-    notes = (*made.notes, *dict.fromkeys(error for error in errors if error is not None))
-    return made._replace(groups=groups, notes=notes)
+    died = list(dict.fromkeys(error for error in errors if error is not None))
+    error = made.error
+    if used and error is None and died:
+        error = died.pop(0)
+    return made._replace(groups=groups, notes=(*made.notes, *died), error=error)
 
 
 def _layout(request: PlanRequest, config: EngineConfig, built: tuple[Stage, ...], planner: _Planner) -> Layout:

@@ -47,7 +47,7 @@ def transfer_lines(result: Result, view: View) -> list[str]:
         )
     plan = result.plans[result.selected]
     words = (
-        "regions: runs of contiguous bytes of one block, on one rank, with the bytes of each and of the block's; "
+        "regions: runs of contiguous bytes of one block on one rank; each, block: bytes of one region and of a block; "
         f"request: of {number(plan.max_model_len or result.config.max_model_len)} tokens"
     )
     lines = table(_COLUMNS, rows, view.columns, view.glyphs.ellipsis, indent="")
