@@ -26,7 +26,9 @@ ENGINE_CLASSES = (
     "LoadConfig"
 )
 # Fields of these classes that the engine fills in; nobody writes them on a command line.
-ENGINE_FILLED = {"SpeculativeConfig": ("target_", "draft_model_config", "draft_parallel_config")}
+ENGINE_FILLED = {"SpeculativeConfig": ("target_", "draft_parallel_config")}
+# Fields whose values no class checks: extract_hidden_states takes its layers from such a dict.
+UNCHECKED = {"SpeculativeConfig": ("draft_model_config",)}
 
 
 def serve_parser() -> typing.Any:
@@ -199,6 +201,9 @@ def class_fields(cls: type, classes: dict[str, type]) -> dict[str, str]:
     for field in dataclasses.fields(cls):
         info = pydantic_fields.get(field.name)
         if not field.init or info is None or info.init is False or field.name.startswith(skipped or ("\0",)):
+            continue
+        if field.name in UNCHECKED.get(cls.__name__, ()):
+            rows[field.name] = "any"
             continue
         hints = spec_of(info.annotation, bounds_of(info.metadata), classes)
         widen(cls, field.name, hints)

@@ -340,6 +340,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "prompt_lookup_min": "int>=1 none",
         "parallel_drafting": "bool",
         "num_speculative_tokens_per_batch_size": "[]any none",
+        "draft_model_config": "any",
         "suffix_decoding_max_tree_depth": "int",
         "suffix_decoding_max_cached_requests": "int",
         "suffix_decoding_max_spec_factor": "float",
