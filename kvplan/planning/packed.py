@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.planning.layer_set import CannotPlan, Grouped, LayerSet
-from kvplan.planning.uniform_type import takes_in, type_key
+from kvplan.planning.uniform_type import one_type, takes_in, type_key
 from kvplan.planning.unify import page_size
 from kvplan.spec import CIRCULAR_BUFFER, MAMBA, WINDOW_KINDS, Spec, cdiv
 
@@ -55,6 +55,11 @@ def packed_groups(layers: LayerSet) -> list[Grouped] | None:
             count = max(count, cdiv(len(bucket.layers), states_per_block))
         for members in split(bucket, count):
             own = tuple([specs[layer] for layer in members])
+            if not one_type(own):
+                raise CannotPlan(
+                    "vLLM stops: a packed group would begin with a sliding-window MLA cache, whose type does not take "
+                    "in the other windows; choose a layer-outermost layout (VLLM_KV_CACHE_LAYOUT=LBNHC)."
+                )
             groups.append(Grouped(members, own[0], own))
     return groups
 

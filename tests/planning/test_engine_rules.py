@@ -172,6 +172,17 @@ def test_packed_repeats_split_single_pages_toward_the_largest_mixed_bucket() -> 
     ]
 
 
+def test_a_packed_group_that_begins_with_sliding_window_mla_takes_no_other_window() -> None:
+    latents = attention("sliding_window_mla", 1, 512, head_size_v=0, sliding_window=128)
+    specs = [window(heads=2), latents, window(heads=2), window(heads=2), state(40000)]  # two windows fit one state
+    layers = [CacheLayer(f"l{i}", "target", spec, "") for i, spec in enumerate(specs)]
+    plan = plan_layers(layers, LIMITS, grouping="packed", layout="LBHNC")
+    assert plan.error == (
+        "vLLM stops: a packed group would begin with a sliding-window MLA cache, whose type does not take in the other "
+        "windows; choose a layer-outermost layout (VLLM_KV_CACHE_LAYOUT=LBNHC)."
+    )
+
+
 def test_packed_states_never_widen_the_block() -> None:
     plan = planned(("full", 2, attention()), ("state", 9, state(50000)), grouping="packed")
     assert [(g.kind, len(g.layers)) for g in plan.groups] == [("mamba", 2)] * 4 + [("mamba", 1), ("full_attention", 2)]
