@@ -21,6 +21,7 @@ from kvplan.spec import AttentionSpec, CacheLayer, MultipleOf, Spec, round_up
 KernelSizes = Sequence[int | MultipleOf]
 
 _AXES = "LBHNC"
+_UNSPLIT = f"set an --attention-backend that takes the block whole, or {ENVIRONMENT_VARIABLE} to a layout with layers outermost"
 
 
 def takes(sizes: KernelSizes, block_size: int) -> bool:
@@ -290,8 +291,8 @@ def _check_view(placement: Placement, kernel_block_size: int, layout: str) -> No
         if placement.block_stride != dense:
             raise Refused(
                 f"KV cache layout {layout} keeps blocks of {placement.block_stride} bytes for pages of {dense}, so "
-                f"blocks of {spec.block_size} tokens cannot be split into kernel blocks of {kernel_block_size}; set "
-                f"--block-size {kernel_block_size}, or {ENVIRONMENT_VARIABLE} to a layer-compact layout such as LBNHC."
+                f"blocks of {spec.block_size} tokens cannot be split into kernel blocks of {kernel_block_size}; "
+                f"{_UNSPLIT}."
             )
         if _padded_page(spec) is not None:
             raise Refused(_padded_cannot_split(spec, kernel_block_size))
@@ -304,7 +305,7 @@ def _check_view(placement: Placement, kernel_block_size: int, layout: str) -> No
     if any(number % element for number in (placement.offset, placement.block_stride, placement.layer_stride)):
         raise Refused(
             f"pages of {spec.dtype} ({placement.layers[0]}) would not start on whole elements in KV cache layout "
-            f"{layout}; set {ENVIRONMENT_VARIABLE} to a layer-compact layout such as LBNHC."
+            f"{layout}; set {ENVIRONMENT_VARIABLE} to a layout with layers outermost, such as LBNHC."
         )
 
 
@@ -337,6 +338,5 @@ def _packed_stride(part: Part, kernel_block_size: int, page_stride: int, block_s
         return block_stride // page_stride
     raise Refused(
         f"{part.backend} reads kernel blocks of {kernel_block_size} tokens, into which packed KV cache blocks of "
-        f"{spec.block_size} tokens cannot be split ({part.layers[0]}); set --block-size {kernel_block_size}, or "
-        f"{ENVIRONMENT_VARIABLE} to a layer-compact layout such as LBNHC."
+        f"{spec.block_size} tokens cannot be split ({part.layers[0]}); {_UNSPLIT}."
     )

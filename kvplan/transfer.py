@@ -20,7 +20,7 @@ class Run(NamedTuple):
 
     group: int
     """Index of the KV cache group."""
-    count: int
+    regions: int
     """Runs per block."""
     bytes: int
     """Bytes of each."""
@@ -36,17 +36,17 @@ class Transfer(NamedTuple):
 
     @property
     def regions_per_request(self) -> int:
-        return sum(run.count * run.blocks_per_request for run in self.runs)
+        return sum(run.regions * run.blocks_per_request for run in self.runs)
 
     @property
     def bytes_per_request(self) -> int:
-        return sum(run.count * run.bytes * run.blocks_per_request for run in self.runs)
+        return sum(run.regions * run.bytes * run.blocks_per_request for run in self.runs)
 
     def regions_per_block(self, group: int) -> int:
-        return sum(run.count for run in self.runs if run.group == group)
+        return sum(run.regions for run in self.runs if run.group == group)
 
     def bytes_per_block(self, group: int) -> int:
-        return sum(run.count * run.bytes for run in self.runs if run.group == group)
+        return sum(run.regions * run.bytes for run in self.runs if run.group == group)
 
 
 def transfer(plan: Plan, blocks: Sequence[int] | None = None) -> Transfer:

@@ -10,7 +10,6 @@ from kvplan.pipeline import AGREEMENTS, PlanRequest
 from kvplan.request import read_words, with_drafter
 from kvplan.selection import COST_CHECKS, ENGINES
 
-
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 
 

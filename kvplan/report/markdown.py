@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvplan.report import costs, diagram, padding
 from kvplan.report.decision import decide
@@ -11,10 +11,13 @@ from kvplan.report.numbers import number, percent, size
 from kvplan.report.text import grouping_row, same_plan
 from kvplan.result import Plan, Result
 
+if TYPE_CHECKING:
+    from kvplan.advice import Advice
+
 _HEAD = ("grouping", "layout", "groups", "block", "growing padding", "blocks per request", "request", "tokens")
 
 
-def plan_markdown(result: Result) -> str:
+def plan_markdown(result: Result, advice: Sequence[Advice] = ()) -> str:
     """The decision and one table of the groupings; folded: groups, padding, the cost of a request, layout, options."""
     parts = [
         f"**{escape(decide(result).sentence)}**",
@@ -23,10 +26,19 @@ def plan_markdown(result: Result) -> str:
         folded("Groups and padding", _groups(result)),
         folded(f"What one request holds ({result.selected})", _request(result)),
         folded("Layout", _layout(result)),
+        folded("Try (planned, speed not judged)", bullets(_advice(advice))),
         folded("Options", _options(result)),
         *([folded("Notes", bullets(notes))] if (notes := _notes(result)) else []),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _advice(advice: Sequence[Advice]) -> list[str]:
+    if not advice:
+        return []
+    from kvplan.report.advice_text import advice_words
+
+    return advice_words(advice)
 
 
 def escape(text: str) -> str:

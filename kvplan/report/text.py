@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from kvplan.report import capacity, diagram, kinds, padding
 from kvplan.report.capacity_text import capacity_lines, length_words, request_lines
 from kvplan.report.decision import decide, engine_words, error_words, gpus
@@ -11,10 +14,13 @@ from kvplan.report.style import VIEW, View
 from kvplan.result import Plan, Result
 from kvplan.spec import StateSpec
 
+if TYPE_CHECKING:
+    from kvplan.advice import Advice
+
 _OUTCOMES = {"fits": "good", "refused": "bad", "unsized": "used", "empty": "used"}
 
 
-def plan_text(result: Result, view: View = VIEW) -> str:
+def plan_text(result: Result, view: View = VIEW, advice: Sequence[Advice] = ()) -> str:
     """The whole report of one deployment, in lines of at most ``view.columns``, with a newline at its end."""
     found = decide(result)
     sections = [
@@ -27,6 +33,7 @@ def plan_text(result: Result, view: View = VIEW) -> str:
         capacity_lines(result, view),
         request_lines(result, view),
         _layout(result, view),
+        _advice(advice, view),
         _notes(result, view),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
@@ -290,6 +297,15 @@ def _kernel_blocks(result: Result) -> list[str]:
                 f"{row.letters}: {backend} reads a block of {number(group.block_size)} tokens as {pieces} of {kernel}"
             ] = None
     return list(out)
+
+
+def _advice(advice: Sequence[Advice], view: View) -> list[str]:
+    if not advice:
+        return []
+    from kvplan.report.advice_text import advice_words
+
+    lines = [line for words in advice_words(advice) for line in wrap(words, view.columns, "  - ", "    ")]
+    return view.titled("Try (planned, speed not judged)", lines)
 
 
 def _notes(result: Result, view: View) -> list[str]:

@@ -165,7 +165,8 @@ def test_packed_token_caches_cannot_be_split() -> None:
     found = bind("BLHNC", 2 * spec.page_size_bytes, [layer("a", spec), layer("b", spec)], [layer("m", state)])
     assert found.cache_views == (
         "FLASHINFER reads kernel blocks of 64 tokens, into which packed KV cache blocks of 1088 tokens cannot be split "
-        "(a); set --block-size 64, or VLLM_KV_CACHE_LAYOUT to a layer-compact layout such as LBNHC."
+        "(a); set an --attention-backend that takes the block whole, or VLLM_KV_CACHE_LAYOUT to a layout with "
+        "layers outermost."
     )
     assert found.group_sizes == (1088, 1088)
 
