@@ -10,9 +10,8 @@ One entry point: `kvplan.engine.resolve.resolve(args, target, drafter, gpu)`.
   `--hf-overrides` and vLLM's own rewrites, dtype, quantisation) and ``speculative`` (`Speculative`: method, tokens and
   ``draft``, the drafter's `ResolvedModel` after vLLM turned its config into that of a drafter).
 
-A model in the speculators format names its own target: `kvplan.engine.speculators` says which
-(`is_speculators`, `verifier`) and with which `--speculative-config`; the caller then reads that target and passes the
-model as the drafter.
+A model in the speculators format names its own target. `kvplan.engine.speculators` tells one (`is_speculators`) and
+gives the flags that serving it stands for (`redirect`); the caller then reads that target, with the model as drafter.
 
 Modules, in the order of vLLM's own steps: overrides, architecture, facts, dtype, quantization, max_model_len, model
 (one checkpoint); mtp, speculators, draft, speculative (the drafter); batching, kv_cache_dtype, hooks (architectures'

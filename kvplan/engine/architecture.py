@@ -40,14 +40,14 @@ def choose_architecture(root: Config, text: Config, model_impl: str = "auto") ->
             f"{root.where} names no architectures; add "
             '--hf-overrides \'{"architectures": ["..."]}\' with the class that the checkpoint was saved from.'
         )
-    known = registry.GENERATION.keys() | registry.DRAFTERS.keys() | registry.POOLING
     if model_impl == "transformers" and names[0].startswith("Transformers"):
         return names[0], "m" if root is not text else ""
     if model_impl == "transformers" and names[0] in registry.TRANSFORMERS_BACKEND:
         return _transformers_class(root, text), "m" if root is not text else ""
     if model_impl not in ("auto", "vllm"):
         raise Refused(f"--model-impl {model_impl} is not one that kvplan can plan; use auto or vllm.")
-    if model_impl == "auto" and not known & set(names) and names[0] in registry.TRANSFORMERS_BACKEND:
+    wrapped = names[0] in registry.TRANSFORMERS_BACKEND and not any(map(_is_registered, names))
+    if model_impl == "auto" and wrapped:
         return _transformers_class(root, text), "m" if root is not text else ""
     for name in names:
         base = _known_form(name)
@@ -62,9 +62,13 @@ def choose_architecture(root: Config, text: Config, model_impl: str = "auto") ->
     raise _unsupported(names)
 
 
+def _is_registered(name: str) -> bool:
+    return name in registry.GENERATION or name in registry.DRAFTERS or name in registry.POOLING
+
+
 def _known_form(name: str) -> str | None:
     """The registered class for a name: itself, or the one that differs in its suffix only."""
-    if name in registry.GENERATION or name in registry.DRAFTERS or name in registry.POOLING:
+    if _is_registered(name):
         return name
     suffix = next((s for s in _GENERATION_SUFFIXES if name.endswith(s)), None)
     if suffix is None:

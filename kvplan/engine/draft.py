@@ -6,7 +6,6 @@ Source: vllm/config/speculative.py (`SpeculativeConfig.__post_init__`) and vllm/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kvplan.engine import speculators
 from kvplan.engine.args import ModelFacts, ResolvedModel
@@ -109,22 +108,19 @@ def shares_target_positions(method: str, root: Config) -> bool:
     return method != "draft_model" and all(rope["rope_type"] in _CACHE_ONLY_ROPE for rope in rope_parameters(root))
 
 
-def layer_is_causal(config: Config, index: int) -> bool:
-    """Whether a DFlash layer attends causally: the config's word, else only its sliding layers do.
+def has_non_causal_layer(config: Config) -> bool:
+    """Whether the drafter needs a backend with bidirectional attention.
 
-    Source: `_dflash_layer_causal` of vllm/model_executor/models/qwen3_dflash.py.
+    The config's word counts, else only its sliding layers attend causally (`_dflash_layer_causal` of
+    vllm/model_executor/models/qwen3_dflash.py).
     """
+    layers = config.integer("num_hidden_layers", minimum=0, maximum=20_000)
     dflash = config.get("dflash_config")
     said = dflash.get("causal") if isinstance(dflash, Mapping) else None
     for value in (config.get("is_causal"), said):
         if value is not None:
-            return bool(value)
-    types: Any = config.get("layer_types")
-    return bool(types) and config.texts("layer_types")[index] == "sliding_attention"
-
-
-def has_non_causal_layer(config: Config) -> bool:
-    """Whether the drafter needs a backend with bidirectional attention."""
-    return not all(
-        layer_is_causal(config, i) for i in range(config.integer("num_hidden_layers", minimum=0, maximum=20_000))
-    )
+            return layers > 0 and not value
+    types = config.texts("layer_types") if config.get("layer_types") else []
+    if types and len(types) < layers:
+        raise config.error("layer_types", f"must have {layers} entries, got {len(types)}")
+    return layers > 0 and (not types or any(t != "sliding_attention" for t in types[:layers]))

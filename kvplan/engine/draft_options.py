@@ -75,6 +75,7 @@ _FOR_METHODS = {
     "dspark_draft_topk": ("dspark",),
     "xpress_topc": ("dflash",),
     "draft_lm_head_quantization": ("eagle", "eagle3", "mtp"),
+    "enable_adaptive_verification": ("dspark",),
 }
 """Key -> the methods that take it."""
 

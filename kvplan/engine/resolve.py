@@ -8,6 +8,7 @@ from __future__ import annotations
 from kvplan.engine import batching, hooks, hybrid_manager, kv_cache_dtype, parallel, scheduling
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts, ResolvedModel, Speculative
 from kvplan.engine.attention import backend_per_kind, given_backend
+from kvplan.engine.dtype import config_dtype
 from kvplan.engine.facts import num_hidden_layers
 from kvplan.engine.kind import FULL_LAYER_TYPES, Kind, kind_of
 from kvplan.engine.model import resolve_target, scheme_of
@@ -37,6 +38,8 @@ def resolve(args: EngineArgs, target: ModelFacts, drafter: ModelFacts | None, gp
     """
     check_flags(args)
     parallel.check_sizes(args)
+    if target.root.get("speculators_config") is not None:
+        raise Refused(f"{target.root.where} is a drafter in the speculators format; plan the model that it drafts for.")
     model = resolve_target(args, target, gpu)
     kind = kind_of(args, model)
     speculative = _speculative(args, target, model, drafter)
@@ -45,6 +48,7 @@ def resolve(args: EngineArgs, target: ModelFacts, drafter: ModelFacts | None, gp
     _check_model(args, model, kind, gpu)
     use_v2 = scheduling.resolve_model_runner(args, speculative)
     length, notes = _cut_to_drafter(model, speculative, use_v2)
+    notes += _dtype_note(args, target, model)
     asynchronous = scheduling.resolve_async_scheduling(args, speculative, use_v2)
     scheduling.check_model_runner(args, speculative, use_v2, asynchronous)
     batches = scheduling.max_concurrent_batches(args.pipeline_parallel_size, asynchronous, use_v2)
@@ -172,6 +176,12 @@ def _cut_to_drafter(model: ResolvedModel, speculative: Speculative | None, use_v
         return model.max_model_len, ()
     note = f"max_model_len is cut from {model.max_model_len} to the drafter's {drafter.max_model_len}"
     return drafter.max_model_len, (note,)
+
+
+def _dtype_note(args: EngineArgs, facts: ModelFacts, model: ResolvedModel) -> tuple[str, ...]:
+    unknown = args.dtype == "auto" and config_dtype(model.root, model.text, facts.weight_dtype) is None
+    note = f"no dtype in {model.root.where}: {model.dtype}, unless all tensors of the checkpoint are float16"
+    return (note,) if unknown and model.dtype == "bfloat16" else ()
 
 
 def _mamba_block_size(args: EngineArgs, model: ResolvedModel, kind: Kind, length: int) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvplan.engine.args import EngineArgs
 from kvplan.errors import Refused
 from kvplan.hf.config import Config
 
@@ -45,6 +46,17 @@ def speculative_config(root: Config) -> dict[str, Any]:
     if kind == "peagle":
         out["parallel_drafting"] = True
     return out
+
+
+def redirect(args: EngineArgs, root: Config) -> EngineArgs:
+    """The flags that serving a speculators drafter as the model stands for: its target, with it as the drafter.
+
+    Keys of `--speculative-config` that the user gave win, except method and model.
+    """
+    implied = speculative_config(root)
+    given = {key.replace("-", "_"): value for key, value in (args.speculative_config or {}).items()}
+    options = {**implied, **given, "method": implied["method"], "model": args.model}
+    return args._replace(model=verifier(root), speculative_config=options)
 
 
 def _speculator_type(root: Config) -> str:

@@ -24,6 +24,7 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
 """Flag -> the values with which it changes nothing."""
 
 _COUNTS = ("block_size", "mamba_block_size", "max_num_seqs", "max_num_batched_tokens", "max_num_active_seqs")
+_STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
 _OBJECTS = ("attention_config", "speculative_config", "hf_overrides", "kv_transfer_config")
 _DBO_BACKENDS = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
 
@@ -63,6 +64,13 @@ def _check_values(args: EngineArgs) -> None:
             raise Refused(f"--{name.replace('_', '-')} {value!r} must be at least 1.")
     if args.max_model_len is not None and args.max_model_len != -1 and not _is_integer(args.max_model_len, 1):
         raise Refused(f"--max-model-len {args.max_model_len!r} must be a positive number of tokens, or auto.")
+    if not 0 < args.gpu_memory_utilization <= 1:
+        raise Refused(f"--gpu-memory-utilization {args.gpu_memory_utilization} must be above 0 and at most 1.")
+    for name in ("mamba_cache_dtype", "mamba_ssm_cache_dtype"):
+        if getattr(args, name) not in _STATE_DTYPES:
+            raise Refused(
+                f"--{name.replace('_', '-')} {getattr(args, name)!r} must be one of {', '.join(_STATE_DTYPES)}."
+            )
     for name in _OBJECTS:
         value = getattr(args, name)
         if value is not None and not isinstance(value, Mapping):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvplan.engine import speculators
-from kvplan.engine.args import Speculative
+from kvplan.engine.args import EngineArgs, Speculative
 from kvplan.errors import KvplanError, Refused
 from kvplan.hf import Config
 from tests.engine.deployments import DEEPSEEK, DFLASH, EAGLE3, LLAMA, QWEN3_5, resolved
@@ -242,6 +242,22 @@ def test_a_speculator_names_its_target_method_and_tokens() -> None:
         "num_speculative_tokens": 5,
         "parallel_drafting": True,
     }
+
+
+def test_serving_a_speculator_stands_for_serving_its_target() -> None:
+    given = {"num-speculative-tokens": 3, "attention_backend": "TRITON_ATTN", "model": "x", "method": "ngram"}
+    args = speculators.redirect(
+        EngineArgs(model="a/speculator", speculative_config=given), Config(SPECULATOR, "c.json")
+    )
+    assert args.model == "meta-llama/Llama-3.1-8B-Instruct"
+    assert args.speculative_config == {
+        "method": "eagle3",
+        "model": "a/speculator",
+        "num_speculative_tokens": 3,
+        "attention_backend": "TRITON_ATTN",
+    }
+    with pytest.raises(Refused, match="is a drafter in the speculators format"):
+        resolved(SPECULATOR)
 
 
 @pytest.mark.parametrize(
