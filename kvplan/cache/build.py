@@ -251,7 +251,7 @@ def check_sharing(placed: Sequence[Placed]) -> None:
     """Refused where a layer reads the cache of a layer on another pipeline stage (`validate_kv_sharing_target`)."""
     stage_of = {item.layer.name: item.stage for item in placed}
     for item in placed:
-        target = item.layer.kv_sharing_target if isinstance(item.layer, AttentionLayer) else None
+        target = item.layer.kv_sharing_target if isinstance(item.layer, (AttentionLayer, CustomLayer)) else None
         if target is not None and stage_of.get(target) != item.stage:
             raise Refused(
                 f"{item.layer.name} reads the cache of {target}, which lies on another pipeline stage; "
@@ -318,17 +318,20 @@ def cache_layers(placed: Sequence[Placed], env: BackendEnv, sizes: BlockSizes) -
     return tuple(out)
 
 
-def bytes_per_token(env: BackendEnv, engine: EngineConfig, packing: Backend | None, cache_dtype: str) -> int:
+def bytes_per_token(
+    env: BackendEnv, engine: EngineConfig, packing: Backend | None, cache_dtype: str, *, latent: bool = False
+) -> int:
     """Bytes of one token in one layer, from the model's own head counts, as the platform's alignment reckons it.
 
-    ``packing``: the backend that packs the token; None: nothing does.
+    ``packing``: the backend that packs the token; None: nothing does. ``latent``: a value-less latent, which mixed KV
+    dtypes do not reckon with even for MLA.
     """
     spec = AttentionSpec(
-        kind=MLA if engine.use_mla else FULL_ATTENTION,
+        kind=MLA if latent else FULL_ATTENTION,
         block_size=1,
         num_kv_heads=env.num_kv_heads,
         head_size=env.head_size,
-        head_size_v=0 if engine.use_mla else env.head_size,
+        head_size_v=0 if latent else env.head_size,
         dtype=cache_element(cache_dtype, engine.dtype),
         kv_quant_mode=kv_quant_mode(cache_dtype),
     )
@@ -338,7 +341,7 @@ def bytes_per_token(env: BackendEnv, engine: EngineConfig, packing: Backend | No
 def hybrid_bytes_per_token(env: BackendEnv, engine: EngineConfig, first: Backend) -> int:
     """Bytes of one token in one attention layer of a hybrid; with packed and skipped layers, of both in common."""
     if engine.use_mla:
-        return bytes_per_token(env, engine, None, env.cache_dtype)
+        return bytes_per_token(env, engine, None, env.cache_dtype, latent=True)
     if not env.cache_dtype.startswith("turboquant_"):
         return bytes_per_token(env, engine, first, env.cache_dtype)
     packed = bytes_per_token(env, engine, backend("TURBOQUANT"), env.cache_dtype)

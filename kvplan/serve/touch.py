@@ -45,6 +45,7 @@ PLANNED = {
     "attention_backend": "kernel blocks, layouts",
     "attention_config": "backend by kind, kernel versions, indexer cache",
     "gdn_prefill_backend": "kernel blocks of the state layers",
+    "kda_prefill_backend": "whether a request holds a prefill checkpoint of its states",
     "speculative_config": "drafter layers, state columns",
     "spec_method": "as speculative_config",
     "spec_model": "as speculative_config",
@@ -141,7 +142,6 @@ REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
     "engram_config": ((None, {}), "a further memory table"),
     "diffusion_config": ((None,), "diffusion models schedule differently"),
     "watermark_config": ((None,), "forces another model runner"),
-    "kda_prefill_backend": ((None, "auto"), "kernel blocks of the state layers"),
     "kda_decode_backend": ((None, "auto"), "kernel blocks of the state layers"),
 }
 
