@@ -114,6 +114,11 @@ class _Planner:
         self.config = config
         self.minimum = args.min_kv_cache_group_layers
         self.memory = request.available_memory_bytes
+        if self.memory is not None and len(self.memory) != config.pipeline_parallel_size:
+            raise KvplanError(
+                f"--kv-cache-memory-bytes lists {len(self.memory)} sizes for --pipeline-parallel-size "
+                f"{config.pipeline_parallel_size}; give one for each stage, or one for all."
+            )
         if self.memory is None and args.kv_cache_memory_bytes is not None:
             self.memory = (args.kv_cache_memory_bytes,) * config.pipeline_parallel_size
         self.limits = Limits(

@@ -73,6 +73,27 @@ def serve_words(words: Sequence[str]) -> tuple[list[str], int | None]:
     return out, minimum
 
 
+def stage_budgets(words: Sequence[str]) -> tuple[list[str], tuple[int, ...] | None]:
+    """The words without a --kv-cache-memory-bytes that lists a size per pipeline stage (20GiB,24GiB), and its bytes.
+
+    vLLM takes one size for all ranks; a list is kvplan's own. The words unchanged and None where none is given.
+    """
+    out: list[str] = []
+    sizes: tuple[int, ...] | None = None
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") != _BUDGET:
+            out.append(word)
+            continue
+        given = value if equals else next(rest, "")
+        if "," in given:
+            sizes = tuple(human_readable_bytes(part.strip(), _BUDGET) for part in given.split(","))
+        else:
+            out += [word] if equals else [word, given]
+    return out, sizes
+
+
 def _minimum(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise KvplanError(f"{OWN_FLAG} {text!r} must be a positive number of layers.")

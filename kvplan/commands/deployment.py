@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan.errors import KvplanError
 from kvplan.pipeline import AGREEMENTS, PlanRequest
-from kvplan.request import read_words, with_drafter
+from kvplan.request import read_words, stage_budgets, with_drafter
 from kvplan.selection import COST_CHECKS, ENGINES
 
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
@@ -57,6 +57,7 @@ def request(
 ) -> PlanRequest:
     """The plan request of MODEL and flags, with kvplan's own options. KvplanError for wrong usage."""
     inside = bool(words) and words[0].rpartition("/")[2] in CONTAINERS  # the caller's variables do not get into one
+    words, budgets = stage_budgets(words)
     args = read_words(words, environment(choices, {} if inside else env))
     args = with_drafter(args, drafter, choices.method, num_speculative_tokens)
     return PlanRequest(
@@ -67,4 +68,5 @@ def request(
         layout_cost_check=one_of("--layout-cost-check", choices.layout_cost_check, COST_CHECKS),
         layout_agreement=one_of("--layout-agreement", choices.layout_agreement, AGREEMENTS),
         trained_draft_length=drafter is not None,
+        available_memory_bytes=budgets,
     )
