@@ -28,8 +28,8 @@ def check(engine: EngineConfig, drafter: Model) -> None:
         check_hidden_states(engine, speculative.method, target)
     if speculative.method in ("eagle", "eagle3", "dflash", "dspark"):
         check_width(speculative, drafter, target)
-    if speculative.parallel_drafting:
-        check_mask_token(drafter.root)
+    if speculative.parallel_drafting and not drafter.architecture.endswith("MuseGlimmerAssistantModel"):
+        check_mask_token(drafter.root)  # Muse Glimmer's config class has a default for the token
     if speculative.method == "dflash":
         check_anchor(drafter.root)
 
