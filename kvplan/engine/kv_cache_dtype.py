@@ -92,13 +92,13 @@ def resolve_cache_dtype(requested: str, scheme: Mapping[str, Any] | None) -> str
     return checkpoint_cache_dtype(scheme) or "auto"
 
 
-def check_cache_dtype(cache_dtype: str, dtype: str, use_mla: bool) -> None:
+def check_cache_dtype(cache_dtype: str, dtype: str, use_mla: bool, flag: str = "--kv-cache-dtype") -> None:
     """Refused where the format does not fit the model."""
     if cache_dtype in ("float16", "bfloat16") and cache_dtype != dtype:
         allowed = f"auto or {dtype}" if dtype in ("float16", "bfloat16") else "auto"
-        raise Refused(f"--kv-cache-dtype {cache_dtype} differs from the model's dtype {dtype}; use {allowed}.")
+        raise Refused(f"{flag} {cache_dtype} differs from the model's dtype {dtype}; use {allowed}.")
     if use_mla and cache_dtype.startswith("nvfp4") and not cache_dtype.endswith("_ds_mla"):
         raise Refused(
-            f"--kv-cache-dtype {cache_dtype} does not work with multi-head latent attention; "
+            f"{flag} {cache_dtype} does not work with multi-head latent attention; "
             "use fp8, auto, or nvfp4_ds_mla with a sparse backend."
         )

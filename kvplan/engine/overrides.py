@@ -17,6 +17,11 @@ _PLAIN = frozenset(("quantization_config", "compression_config", "generation_con
 
 def apply_hf_overrides(root: Config, overrides: Mapping[str, Any] | None) -> Config:
     """The config with the overrides in it: nested configs are merged, any other object is replaced whole."""
+    kind = (overrides or {}).get("model_type", root.get("model_type"))
+    if kind != root.get("model_type"):
+        raise Refused(
+            f"--hf-overrides model_type {kind!r} changes how config.json is read; put it in the file instead."
+        )
     for key, value in (overrides or {}).items():
         if isinstance(value, Mapping) and key.endswith("_config") and key not in _PLAIN:
             section = root.section(key)

@@ -120,6 +120,10 @@ def _cache_options(
     kv_cache_dtype.check_cache_dtype(options.cache_dtype, model.dtype, kind.use_mla)
     if speculative is not None:
         speculative = speculative._replace(kv_cache_dtype=options.draft_cache_dtype)
+        if speculative.draft is not None and options.draft_cache_dtype is not None:
+            # vLLM checks the drafter's dtype against the target when it loads the drafter.
+            flag = "--speculative-config kv_cache_dtype"
+            kv_cache_dtype.check_cache_dtype(options.draft_cache_dtype, model.dtype, kind.use_mla, flag)
     compressed = kv_cache_dtype.compressed_tensors_scheme(model.root, scheme)
     if compressed is not None and options.cache_dtype == "auto" and not kind.use_mla:
         # vLLM decides this when it builds the first attention layer; every later layer then sees it.

@@ -185,6 +185,11 @@ def test_overrides_replace_objects_but_merge_nested_configs() -> None:
     assert config.target.root.get("text_config")["max_position_embeddings"] == 1000
 
 
+def test_an_override_of_the_model_type_is_refused() -> None:
+    with pytest.raises(Refused, match="--hf-overrides model_type 'qwen3'"):
+        resolved(hf_overrides={"model_type": "qwen3"})
+
+
 def test_an_override_of_a_section_that_is_not_there_is_refused() -> None:
     with pytest.raises(Refused, match="--hf-overrides text_config"):
         resolved(hf_overrides={"text_config": {"max_position_embeddings": 1000}})

@@ -198,6 +198,10 @@ def test_glm_moe_dsa_leaves_another_drafters_cache_at_the_model_dtype() -> None:
         (DEEPSEEK, DEEPSEEK, {"method": "mtp"}, "fails on an MTP drafter without a count"),
         (LLAMA, {**LLAMA, "vocab_size": 5}, {"num_speculative_tokens": 1}, "vocab_size 5 is not the target's 128256"),
         (LLAMA, DFLASH, {"method": "eagle3", "num_speculative_tokens": 1}, "Eagle3DFlashDraftModel"),
+        (LLAMA, EAGLE3, {"method": "eagle3", "num_speculative_tokens": 1, "kv_cache_dtype": "float16"},
+         "kv_cache_dtype float16 differs from the model's dtype"),
+        (DEEPSEEK, EAGLE3, {"method": "eagle3", "num_speculative_tokens": 1, "kv_cache_dtype": "nvfp4"},
+         "kv_cache_dtype nvfp4 does not work with multi-head latent"),
         (LLAMA, {**EAGLE3, "model_type": "eagle"}, {"method": "eagle", "num_speculative_tokens": 1}, "type eagle"),
     ],
 )  # fmt: skip
