@@ -93,7 +93,7 @@ def cost(uniform: Plan, packed: Plan, check: str) -> Reason:
     if check == WORST_CASE:
         return Reason(COST, bytes_packed < bytes_not, need)
     padded = padded_full_attention(uniform)
-    groups = f"{ours} groups packed against {theirs}"
+    groups = f"{ours} group{'' if ours == 1 else 's'} packed against {theirs}"
     if padded:
         why = f"without packing, the full attention group of {padded[0]} is padded ({groups})"
     elif ours < theirs:

@@ -17,6 +17,7 @@ from kvplan.spec import StateSpec
 if TYPE_CHECKING:
     from kvplan.advice import Advice
 
+_DECIDED = {"environment": " (VLLM_KV_CACHE_LAYOUT)", "connector": " (asked for by the KV connector)"}
 _OUTCOMES = {"fits": "good", "refused": "bad", "unsized": "used", "empty": "used"}
 
 
@@ -270,7 +271,10 @@ def _padding(result: Result, view: View) -> list[str]:
 
 def _layout(result: Result, view: View) -> list[str]:
     layout = result.layout
-    lines = wrap(f"{layout.name}, of the candidates {', '.join(layout.candidates)}", view.columns, "  ")
+    by = _DECIDED.get(layout.decided_by, "")
+    lines = wrap(f"{layout.name}{by}, of the candidates {', '.join(layout.candidates)}", view.columns, "  ")
+    if layout.warning is not None:
+        lines += wrap(layout.warning, view.columns, "  ")
     if layout.reasons:
         every = all(reason.holds for reason in layout.reasons)
         moved = "moves block-outermost layouts first, all conditions hold" if every else "keeps the order"
@@ -309,8 +313,9 @@ def _advice(advice: Sequence[Advice], view: View) -> list[str]:
 
 
 def _notes(result: Result, view: View) -> list[str]:
+    said = {result.layout.warning}
     notes = dict.fromkeys([*result.notes, *result.config.notes, *result.plans[result.selected].notes])
     for name, plan in result.plans.items():
         if name != result.selected:
             notes |= dict.fromkeys(f"{name}: {note}" for note in plan.notes if note not in notes)
-    return view.titled("Notes", [line for note in notes for line in wrap(note, view.columns, "  - ", "    ")])
+    return view.titled("Notes", [line for note in notes if note not in said for line in wrap(note, view.columns, "  - ", "    ")])
