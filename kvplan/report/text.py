@@ -318,4 +318,5 @@ def _notes(result: Result, view: View) -> list[str]:
     for name, plan in result.plans.items():
         if name != result.selected:
             notes |= dict.fromkeys(f"{name}: {note}" for note in plan.notes if note not in notes)
-    return view.titled("Notes", [line for note in notes if note not in said for line in wrap(note, view.columns, "  - ", "    ")])
+    lines = [line for note in notes if note not in said for line in wrap(note, view.columns, "  - ", "    ")]
+    return view.titled("Notes", lines)
