@@ -21,7 +21,10 @@ from kvplan.spec import AttentionSpec, CacheLayer, MultipleOf, Spec, round_up
 KernelSizes = Sequence[int | MultipleOf]
 
 _AXES = "LBHNC"
-_UNSPLIT = f"set an --attention-backend that takes the block whole, or {ENVIRONMENT_VARIABLE} to a layout with layers outermost"
+_UNSPLIT = (
+    "set an --attention-backend that takes the block whole, "
+    f"or {ENVIRONMENT_VARIABLE} to a layout with layers outermost"
+)
 
 
 def takes(sizes: KernelSizes, block_size: int) -> bool:
