@@ -109,6 +109,8 @@ class CustomLayer(NamedTuple):
     why: Why
     run_cache_dtype: str | None = None
     """KV cache dtype that its class leaves in the run's cache config, where later layers and the drafter read it."""
+    kv_sharing_target: str | None = None
+    """Name of the earlier layer whose cache this one reads too."""
 
 
 Layer = AttentionLayer | MLALayer | StateLayer | CustomLayer

@@ -8,7 +8,6 @@ FlashInfer 0.7.2 are installed.
 from __future__ import annotations
 
 from kvplan.backends.base import Backend, BackendEnv, KernelSizes, Query
-from kvplan.errors import Refused
 from kvplan.spec import MultipleOf, Spec
 
 
@@ -99,20 +98,3 @@ class Compressor(Backend):
 
     def kernel_block_sizes(self, env: BackendEnv, spec: Spec | None = None) -> KernelSizes:
         return (MultipleOf(1),)
-
-
-def attention_backend(requested: str | None, env: BackendEnv) -> str:
-    """Key of the sparse backend of DeepSeek-V4's layers (`_select_dsv4_attn_cls` of the model).
-
-    ``requested`` is `--attention-backend`, which names the family only.
-    """
-    if requested in ("FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"):
-        raise Refused(
-            f"--attention-backend {requested} does not serve DeepSeek-V4; name FLASHINFER_MLA_SPARSE_DSV4 for "
-            "FlashInfer's kernels."
-        )
-    if requested in ("FLASHMLA_SPARSE", "FLASHMLA_SPARSE_DSV4"):
-        return "FLASHMLA_SPARSE_DSV4"
-    if requested == "FLASHINFER_MLA_SPARSE_DSV4" or env.gpu.capability[0] == 12:
-        return "FLASHINFER_MLA_SPARSE_DSV4"
-    return "FLASHMLA_SPARSE_DSV4"

@@ -296,12 +296,13 @@ def muse_spark_dspark(c: Draft) -> None:
 
 def deepseek_v4(c: Draft) -> None:
     """DeepSeek-V4's fields of older checkpoints folded into today's."""
-    rates = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+    usual = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
     section = c.section("compress_rates")
-    rates.update(section.data if section is not None else {})
+    rates = dict(usual if section is None else section.data)
     for kind, name in (("compressed_sparse_attention", "csa"), ("heavily_compressed_attention", "hca")):
         given = c.drop(f"compress_rate_{name}")
-        rates[kind] = given if given is not None else rates[kind]
+        if given is not None:
+            rates[kind] = given
     c.put("compress_rates", rates)
     lt.deepseek_v4(c)
     c.drop("compress_ratios")
