@@ -233,3 +233,5 @@ class CacheLayer(NamedTuple):
     """The config field that decided the layer's kind, and the vLLM file that reads it."""
     stage: int = 0
     """Pipeline stage that runs the layer."""
+    passed_over: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Better-ranked backends, best first, each with what it cannot do for the layer."""

@@ -313,8 +313,9 @@ def cache_layers(placed: Sequence[Placed], env: BackendEnv, sizes: BlockSizes) -
             found = known[key] = (spec, () if spec is None else item.backend.kernel_block_sizes(env, spec))
         spec, kernel = found
         if spec is not None:
-            why = item.layer.why
-            out.append(CacheLayer(item.layer.name, item.model.owner, spec, item.backend.name, kernel, why, item.stage))
+            why, passed = item.layer.why, tuple((name, tuple(r.why for r in no)) for name, no in item.passed_over)
+            name, owner = item.layer.name, item.model.owner
+            out.append(CacheLayer(name, owner, spec, item.backend.name, kernel, why, item.stage, passed))
     return tuple(out)
 
 

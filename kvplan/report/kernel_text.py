@@ -52,6 +52,9 @@ def kernel_text(result: Result, bound: KernelBlocks, view: View = VIEW) -> str:
         out += ["", view.paint("title", "Kernel block j of block b"), *_worked(bound.attention_groups, view)]
     if plan.bytes_per_block and bound.placements:
         out += ["", view.paint("title", "One block in the pool"), *_block(plan, bound, view)]
+    split = [group for group in bound.attention_groups if group.mode != "whole"]
+    if split:
+        out += ["", view.paint("title", "One page in kernel blocks"), *_pages(split, view)]
     moved = transfer_lines(result, view)
     if moved:
         out += ["", *moved]
@@ -146,6 +149,36 @@ def _run(placed: Placement, bound: KernelBlocks, outermost: bool) -> str:
             if placed.layers[0] in group.layers and group.mode != "whole":
                 text += f"; a kernel block is {number(group.page_bytes)} bytes of a page"
     return text
+
+
+def _pages(groups: Sequence[AttentionGroup], view: View) -> list[str]:
+    """A page of each kind, its kernel blocks side by side with the byte at which each begins."""
+    out: list[str] = []
+    drawn: set[tuple[str, int, int]] = set()
+    for group in groups:
+        key = (group.backend, group.page_bytes, group.kernel_blocks_per_block)
+        if key in drawn:
+            continue
+        drawn.add(key)
+        page, count = group.page_bytes * group.kernel_blocks_per_block, group.kernel_blocks_per_block
+        head = f"{group.backend}: {number(page)} bytes, {count} kernel blocks of {number(group.page_bytes)} bytes"
+        out += wrap(f"{head} and {group.kernel_block_size} tokens", view.columns, "  ", "    ")
+        out += _ruler(count, group.page_bytes, view)
+        unused = group.spec.page_size_bytes - page
+        if unused:
+            out += wrap(f"bytes {number(page)} to {number(page + unused)}: alignment padding", view.columns, "    ")
+    return out
+
+
+def _ruler(count: int, step: int, view: View) -> list[str]:
+    """Kernel blocks as boxes over their first bytes; those that do not fit are left out in the middle."""
+    bar, ellipsis = view.glyphs.bar, view.glyphs.ellipsis
+    width = max(len(str(count - 1)), len(number((count - 1) * step))) + 2
+    most = max(3, (view.columns - 6) // (width + 1))
+    indices = list(range(count)) if count <= most else [*range(most - 2), -1, count - 1]
+    boxes = bar.join((ellipsis if i < 0 else str(i)).center(width) for i in indices)
+    below = " ".join(("" if i < 0 else number(i * step)).ljust(width) for i in indices)
+    return [f"    {bar}{boxes}{bar}", f"    {below}".rstrip()]
 
 
 def kernel_document(result: Result, bound: KernelBlocks) -> dict[str, Any]:

@@ -70,6 +70,8 @@ def _details(fold: kinds.Fold, *, explain: bool) -> list[str]:
         for why in dict.fromkeys(each.why for each in fold.layers):
             field, file = why
             out.append(f"because {field}: {file}" if field and file else f"because {field or file or 'of its class'}")
+        for name, reasons in dict.fromkeys(passed for each in fold.layers for passed in each.passed_over):
+            out.append(f"passed over: {name}, which {' and '.join(reasons)}")
     return out
 
 
