@@ -9,6 +9,7 @@ from kvplan import gpus, hf, layout, selection, sources
 from kvplan.cache import stages
 from kvplan.cache.build import Stage, build
 from kvplan.connectors import deployment_layout
+from kvplan.engine import speculators
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts
 from kvplan.engine.facts import model_type, num_hidden_layers
 from kvplan.engine.hybrid_manager import connector
@@ -54,13 +55,13 @@ def plan(request: PlanRequest) -> Result:
     args = request.args
     gpu = gpus.find(request.gpu or DEFAULT_GPU)
     assumed: tuple[str, ...] = () if request.gpu else (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
-    target = sources.resolve(args.model, offline=request.offline)
+    target, reading, args = _target(args, request.offline)
     drafter = _drafter_source(args, request.offline)
     drafter_facts = _drafter_facts(drafter)
     if request.trained_draft_length and drafter_facts is not None:
         args, told = with_trained_length(args, drafter_facts)
         assumed += told
-    config = resolve(args, _facts(target, hf.read(target)), drafter_facts, gpu)
+    config = resolve(args, _facts(target, reading), drafter_facts, gpu)
     counts = stages.layer_counts(
         num_hidden_layers(config.target.root, config.target.text),
         config.pipeline_parallel_size,
@@ -87,6 +88,15 @@ def plan(request: PlanRequest) -> Result:
         assumed=assumed,
         notes=_notes(target, drafter, config, found),
     )
+
+
+def _target(args: EngineArgs, offline: bool) -> tuple[Source, hf.Reading, EngineArgs]:
+    """The model that is served, and the options; a speculators drafter stands for its target with itself as drafter."""
+    source = sources.resolve(args.model, offline=offline)
+    if source.config.get("speculators_config") is not None:
+        args = speculators.redirect(args, hf.read_drafter(source).root)
+        source = sources.resolve(args.model, offline=offline)
+    return source, hf.read(source), args
 
 
 def with_trained_length(args: EngineArgs, drafter: ModelFacts) -> tuple[EngineArgs, tuple[str, ...]]:
