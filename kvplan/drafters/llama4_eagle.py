@@ -25,5 +25,11 @@ def layers(model: Model) -> Iterator[Layer]:
             raise Refused(f"{config.where}: {key} must be there and null, or vLLM does not draft with the model.")
     if config.sequence("moe_layers"):
         raise Refused(f"{config.where}: moe_layers must be empty: vLLM's Llama 4 drafter has no experts.")
-    for i, layer in enumerate(text_layers(model)):
-        yield layer._replace(name=f"model.layers.{model.layers_on_last_stage + i}.{_SUFFIX}")
+    step = config.integer("interleave_moe_layer_step", minimum=0)
+    for index, layer in enumerate(text_layers(model), model.layers_on_last_stage):
+        if step and not (index + 1) % step:
+            raise Refused(
+                f"{config.where}: interleave_moe_layer_step {step} puts experts into layer {index}, which the drafter "
+                "is; use 0, as drafters have it."
+            )
+        yield layer._replace(name=f"model.layers.{index}.{_SUFFIX}")

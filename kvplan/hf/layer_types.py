@@ -184,6 +184,14 @@ def muse_glimmer(c: Draft) -> None:
         c.put("layer_types", [SLIDING if (n - 1 - i) % 4 else FULL for i in range(n)])
 
 
+def muse_glimmer_assistant(c: Draft) -> None:
+    """All layers slide, and five layers of the target are read."""
+    if c.lacks("layer_types"):
+        c.put("layer_types", [SLIDING] * c.layers())
+    if c.lacks("target_layer_ids"):
+        c.put("target_layer_ids", [1, 13, 25, 37, 49])
+
+
 def mimo_v2_flash(c: Draft) -> None:
     derive("layer_types", lambda c, i: FULL if i == 0 or not (i + 1) % 6 else SLIDING)(c)
 

@@ -105,7 +105,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "mistral": (sizes.head_dim, sizes.kv_heads),
     "mistral4": (sizes.yarn_defaults(128.0, 8192), sizes.kv_heads, sizes.whole_head_dim),
     "mixtral": (sizes.kv_heads,),
-    "muse_glimmer_assistant": (lt.constant(SLIDING),),
+    "muse_glimmer_assistant": (lt.muse_glimmer_assistant,),
     "muse_glimmer_text": (lt.muse_glimmer,),
     "muse_spark_dspark": (classes.muse_spark_dspark,),
     "musespark1x_text": (classes.muse_spark_1x,),
