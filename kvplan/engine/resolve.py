@@ -118,6 +118,7 @@ def _cache_options(
     cache_dtype = kv_cache_dtype.resolve_cache_dtype(args.kv_cache_dtype, scheme if of_root else None)
     options = hooks.apply(model.architecture, _options(args, cache_dtype, speculative), model.root, model.text, gpu)
     kv_cache_dtype.check_cache_dtype(options.cache_dtype, model.dtype, kind.use_mla)
+    kv_cache_dtype.check_e5m2(options.cache_dtype, model.quantization, scheme, kind.use_mla)
     if speculative is not None:
         speculative = speculative._replace(kv_cache_dtype=options.draft_cache_dtype)
         if speculative.draft is not None and options.draft_cache_dtype is not None:
