@@ -283,8 +283,16 @@ def _root(
     """Plan vLLM's KV cache before the boot: groups, padding, drafters, tokens."""
 
 
+def _only(word: str | None) -> None:
+    """Leave the command that is asked for, so that Typer does not build the others; all for any other word."""
+    asked = [c for c in app.registered_commands if word == (c.name or (c.callback and c.callback.__name__))]
+    if asked:
+        app.registered_commands = asked
+
+
 def main() -> None:
     """Run a command. A refusal or wrong usage is one sentence on stderr and exit code 2."""
+    _only(sys.argv[1] if len(sys.argv) > 1 else None)
     try:
         app()
     except KvplanError as error:
