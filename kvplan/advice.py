@@ -66,18 +66,14 @@ class Change(NamedTuple):
         return request._replace(args=args)
 
 
-def advise(request: PlanRequest, result: Result, run: Callable[[PlanRequest], Result] = plan) -> tuple[Advice, ...]:
-    """The best single change for each aim that this plan leaves open; empty where there is none.
+def advise(request: PlanRequest, result: Result, run: Callable[[PlanRequest], Result] = plan) -> Advice | None:
+    """The best change for what this plan leaves open: that it starts, else that it packs, else less padding.
 
-    ``request``: what ``result`` was planned from. ``run``: plans a request.
+    ``request``: what ``result`` was planned from. ``run``: plans a request, at least what the engine uses of it.
     """
     used = result.plans[result.selected]
-    found: list[Advice] = []
-    for aim, changes in _aims(result, used):
-        best = _best(aim, changes, request, used, run)
-        if best is not None and all(best.flags != other.flags for other in found):
-            found.append(best)
-    return tuple(found)
+    found = (_best(aim, changes, request, used, run) for aim, changes in _aims(result, used))
+    return next((best for best in found if best is not None), None)
 
 
 def _aims(result: Result, used: Plan) -> Iterator[tuple[str, Iterable[Change]]]:
@@ -96,14 +92,13 @@ def _aims(result: Result, used: Plan) -> Iterator[tuple[str, Iterable[Change]]]:
 
 
 def _packing(result: Result, backends: tuple[str, ...], layouts: tuple[str, ...]) -> Iterator[Change]:
-    """What may pack: a layout with blocks outermost, another backend, or (under vllm-next) another block; else two."""
+    """What may pack: under vllm-next another backend or block; a layout with blocks outermost; else both at once."""
     outermost = tuple(name for name in layouts if layout.is_block_outermost(name))
-    yield from map(_with_layout, outermost)
-    yield from map(_with_backend, backends)
     if result.engine == "vllm-next":
+        yield from map(_with_backend, backends)
         yield from map(_with_block, _blocks(result))
-    wanted = outermost or ("BLHNC", "BLNHC")
-    yield from (Change(backend=name, layout=to) for name in backends for to in wanted)
+    yield from map(_with_layout, outermost)
+    yield from (Change(backend=name, layout=to) for name in backends for to in outermost or ("BLHNC", "BLNHC"))
 
 
 def _with_layout(name: str) -> Change:
@@ -131,6 +126,9 @@ def _layouts(result: Result) -> tuple[str, ...]:
 
 
 def _blocks(result: Result) -> tuple[int, ...]:
+    """Other block sizes; none where the engine makes the block as large as a state's page whatever is asked for."""
+    if result.config.is_hybrid:
+        return ()
     return tuple(size for size in _BLOCK_SIZES if size != result.block_size)
 
 
@@ -148,21 +146,28 @@ def _best(
 ) -> Advice | None:
     """The change that gains the most; of equal ones the first, and one flag before two."""
     best: Advice | None = None
-    most = _LEAST_GAIN
+    most = 0.0
     for change in changes:
         if best is not None and len(change.flags()) > len(best.flags):
             break
-        try:
-            made = run(change.of(request))
-        except KvplanError:
-            continue
-        after = made.plans[made.selected]
-        if after.error is not None or not after.groups or (aim == PACKING and made.selected != PACKED):
-            continue
-        gained = 1.0 if aim == STARTING else gain(used, after)
-        if gained >= most and (aim != STARTING or best is None or gain(best.after, after) > 0):
-            best, most = Advice(aim, change.flags(), used, after, made.selected), max(most, gained)
+        after = _planned(change, aim, request, run)
+        gained = 0.0 if after is None else gain(used, after.plans[after.selected])
+        enough = after is not None and (aim == STARTING or gained >= _LEAST_GAIN)
+        if after is not None and enough and (best is None or gained > most):
+            best, most = Advice(aim, change.flags(), used, after.plans[after.selected], after.selected), gained
     return best
+
+
+def _planned(change: Change, aim: str, request: PlanRequest, run: Callable[[PlanRequest], Result]) -> Result | None:
+    """The deployment with the change; None where vLLM refuses it, or where it does not come to what is aimed at."""
+    try:
+        made = run(change.of(request))
+    except KvplanError:
+        return None
+    after = made.plans[made.selected]
+    if after.error is not None or not after.groups or (aim == PACKING and made.selected != PACKED):
+        return None
+    return made
 
 
 def gain(before: Plan, after: Plan) -> float:

@@ -46,22 +46,50 @@ class PlanRequest(NamedTuple):
     """KV budget per pipeline stage; None: --kv-cache-memory-bytes on each."""
 
 
+class Inputs(NamedTuple):
+    """The configs of a deployment, read: what several plans of the same models share."""
+
+    target: Source
+    reading: hf.Reading
+    drafter: Source | None
+    drafter_facts: ModelFacts | None
+
+
+def read(args: EngineArgs, *, offline: bool) -> tuple[EngineArgs, Inputs]:
+    """The deployment's configs, and the options; a speculators drafter stands for its target with it as the drafter.
+
+    KvplanError for a config that cannot be found or read.
+    """
+    target = sources.resolve(args.model, offline=offline)
+    if target.config.get("speculators_config") is not None:
+        args = speculators.redirect(args, hf.read_drafter(target).root)
+        target = sources.resolve(args.model, offline=offline)
+    drafter = _drafter_source(args, offline)
+    return args, Inputs(target, hf.read(target), drafter, _drafter_facts(drafter))
+
+
 def plan(request: PlanRequest) -> Result:
     """Plan one deployment.
 
     Raises KvplanError for unreadable input and Refused for what vLLM refuses or kvplan cannot judge; a deployment that
     only lacks memory is planned, with vLLM's sentence in ``error``.
     """
+    args, inputs = read(request.args, offline=request.offline)
+    return plan_read(request._replace(args=args), inputs)
+
+
+def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) -> Result:
+    """Plan a deployment whose configs are read.
+
+    ``only_used``: leave out the groupings that the engine does not use. Raises as `plan` does.
+    """
     args = request.args
     gpu = gpus.find(request.gpu or DEFAULT_GPU)
     assumed: tuple[str, ...] = () if request.gpu else (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
-    target, reading, args = _target(args, request.offline)
-    drafter = _drafter_source(args, request.offline)
-    drafter_facts = _drafter_facts(drafter)
-    if request.trained_draft_length and drafter_facts is not None:
-        args, told = with_trained_length(args, drafter_facts)
+    if request.trained_draft_length and inputs.drafter_facts is not None:
+        args, told = with_trained_length(args, inputs.drafter_facts)
         assumed += told
-    config = resolve(args, _facts(target, reading), drafter_facts, gpu)
+    config = resolve(args, _facts(inputs.target, inputs.reading), inputs.drafter_facts, gpu)
     counts = stages.layer_counts(
         num_hidden_layers(config.target.root, config.target.text),
         config.pipeline_parallel_size,
@@ -72,31 +100,22 @@ def plan(request: PlanRequest) -> Result:
     planner = _Planner(request, config, layers)
     found = _layout(request, config, built, planner)
     selected = _selected(request.engine, found.name)
-    plans = {name: planner.plan(name, found.name, used=name == selected) for name in (MAIN, UNIFORM, PACKED)}
+    names = (selected,) if only_used else (MAIN, UNIFORM, PACKED)
     return Result(
         engine=request.engine,
-        model=_model_info(target, config),
-        drafter=_drafter_info(drafter, config),
+        model=_model_info(inputs.target, config),
+        drafter=_drafter_info(inputs.drafter, config),
         config=config,
         block_size=built[0].sizes.block_size,
         mamba_block_size=built[0].sizes.mamba_block_size,
         layers=layers,
         layout=found,
         selected=selected,
-        plans=plans,
+        plans={name: planner.plan(name, found.name, used=name == selected) for name in names},
         available_memory_bytes=planner.memory,
         assumed=assumed,
-        notes=_notes(target, drafter, config, found),
+        notes=_notes(inputs.target, inputs.drafter, config, found),
     )
-
-
-def _target(args: EngineArgs, offline: bool) -> tuple[Source, hf.Reading, EngineArgs]:
-    """The model that is served, and the options; a speculators drafter stands for its target with itself as drafter."""
-    source = sources.resolve(args.model, offline=offline)
-    if source.config.get("speculators_config") is not None:
-        args = speculators.redirect(args, hf.read_drafter(source).root)
-        source = sources.resolve(args.model, offline=offline)
-    return source, hf.read(source), args
 
 
 def with_trained_length(args: EngineArgs, drafter: ModelFacts) -> tuple[EngineArgs, tuple[str, ...]]:

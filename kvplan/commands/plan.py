@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kvplan.commands.deployment import Choices, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
-from kvplan.pipeline import PlanRequest, plan
+from kvplan.pipeline import plan_read, read
 from kvplan.report.style import VIEW, View
 from kvplan.result import Result
+
+if TYPE_CHECKING:
+    from kvplan.advice import Advice
 
 FORMATS = ("text", "json", "markdown", "csv")
 
 
-def render(result: Result, format: str, view: View, wanted: PlanRequest | None = None) -> str:
-    """The result in one of FORMATS, ending in a newline; with advice where it is told what was ``wanted``."""
+def render(result: Result, format: str, view: View, advice: Callable[[], Advice | None]) -> str:
+    """The result in one of FORMATS, ending in a newline; ``advice`` is asked for where the format has room for it."""
     if format == "json":
         from kvplan.report.document import to_document, to_json
 
@@ -23,16 +27,13 @@ def render(result: Result, format: str, view: View, wanted: PlanRequest | None =
         from kvplan.report.csv import plan_csv
 
         return plan_csv(result)
-    from kvplan.advice import advise
-
-    advice = () if wanted is None else advise(wanted, result)
     if format == "markdown":
         from kvplan.report.markdown import plan_markdown
 
-        return plan_markdown(result, advice)
+        return plan_markdown(result, advice())
     from kvplan.report.text import plan_text
 
-    return plan_text(result, view, advice)
+    return plan_text(result, view, advice())
 
 
 def run(
@@ -49,6 +50,14 @@ def run(
     one_of("--format", format, FORMATS)
     count = None if num_speculative_tokens is None else positive("--num-speculative-tokens", num_speculative_tokens)
     wanted = request(words, choices, env, drafter=drafter, num_speculative_tokens=count)
-    result = plan(wanted)
+    args, inputs = read(wanted.args, offline=wanted.offline)
+    wanted = wanted._replace(args=args)
+    result = plan_read(wanted, inputs)
     failed = result.plans[result.selected].error is not None
-    return Outcome(render(result, format, view, wanted), DOES_NOT_FIT if failed else FITS)
+
+    def advice() -> Advice | None:
+        from kvplan.advice import advise
+
+        return advise(wanted, result, lambda changed: plan_read(changed, inputs, only_used=True))
+
+    return Outcome(render(result, format, view, advice), DOES_NOT_FIT if failed else FITS)

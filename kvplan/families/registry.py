@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,7 @@ class Traits(NamedTuple):
     """Key of the text model's config inside config.json; None: found as Transformers finds it."""
 
 
+@cache
 def _files(package: str) -> list[Path]:
     folder = Path(__file__).parent.parent / package
     return sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
@@ -38,6 +40,7 @@ def _declares(text: str, architecture: str) -> bool:
     return start >= 0 and f'"{architecture}"' in text[start : text.index(")", start)]
 
 
+@cache
 def find(architecture: str, package: str = "families") -> ModuleType:
     """The module that plans ``architecture``. Refused by name where there is none."""
     for path in _files(package):

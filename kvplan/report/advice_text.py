@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kvplan.advice import PACKING, STARTING, Advice, gain, request_bytes
 from kvplan.report.numbers import number, plural, share, size
 from kvplan.result import Plan
 
 
-def advice_words(advice: Sequence[Advice]) -> list[str]:
-    """A sentence for each change."""
-    return [f"{' '.join(found.flags)}: {_gained(found)}" for found in advice]
+def advice_words(found: Advice) -> str:
+    """The change and what it gains."""
+    return f"{' '.join(found.flags)}: {_gained(found)}"
 
 
 def _gained(found: Advice) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HEAD = ("grouping", "layout", "groups", "block", "growing padding", "blocks per request", "request", "tokens")
 
 
-def plan_markdown(result: Result, advice: Sequence[Advice] = ()) -> str:
+def plan_markdown(result: Result, advice: Advice | None = None) -> str:
     """The decision and one table of the groupings; folded: groups, padding, the cost of a request, layout, options."""
     parts = [
         f"**{escape(decide(result).sentence)}**",
@@ -33,12 +33,12 @@ def plan_markdown(result: Result, advice: Sequence[Advice] = ()) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _advice(advice: Sequence[Advice]) -> list[str]:
-    if not advice:
+def _advice(advice: Advice | None) -> list[str]:
+    if advice is None:
         return []
     from kvplan.report.advice_text import advice_words
 
-    return advice_words(advice)
+    return [advice_words(advice)]
 
 
 def escape(text: str) -> str:

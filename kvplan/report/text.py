@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvplan.report import capacity, diagram, kinds, padding
@@ -21,7 +20,7 @@ _DECIDED = {"environment": " (VLLM_KV_CACHE_LAYOUT)", "connector": " (asked for 
 _OUTCOMES = {"fits": "good", "refused": "bad", "unsized": "used", "empty": "used"}
 
 
-def plan_text(result: Result, view: View = VIEW, advice: Sequence[Advice] = ()) -> str:
+def plan_text(result: Result, view: View = VIEW, advice: Advice | None = None) -> str:
     """The whole report of one deployment, in lines of at most ``view.columns``, with a newline at its end."""
     found = decide(result)
     sections = [
@@ -303,13 +302,12 @@ def _kernel_blocks(result: Result) -> list[str]:
     return list(out)
 
 
-def _advice(advice: Sequence[Advice], view: View) -> list[str]:
-    if not advice:
+def _advice(advice: Advice | None, view: View) -> list[str]:
+    if advice is None:
         return []
     from kvplan.report.advice_text import advice_words
 
-    lines = [line for words in advice_words(advice) for line in wrap(words, view.columns, "  - ", "    ")]
-    return view.titled("Try (planned, speed not judged)", lines)
+    return view.titled("Try (planned, speed not judged)", wrap(advice_words(advice), view.columns, "  ", "    "))
 
 
 def _notes(result: Result, view: View) -> list[str]:
