@@ -15,8 +15,8 @@ _MAX_MODULES = 1024
 
 
 def layers(model: Model) -> Iterator[Layer]:
-    config = model.config
-    config.integer("index_topk")
+    """How many modules there are, and their numbers, follow from the target's text config."""
+    config = model.config if model.target is None else model.target.config
     count = config.integer("num_nextn_predict_layers", maximum=_MAX_MODULES)
     first = config.integer("num_hidden_layers")
     return mla_layers(model, range(first, first + count), _WHY)

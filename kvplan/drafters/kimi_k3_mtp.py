@@ -18,7 +18,8 @@ _MAX_MODULES = 1024
 
 
 def layers(model: Model) -> Iterator[Layer]:
-    config = model.config
+    """The modules are built from the target's text config, --hf-overrides included."""
+    config = model.config if model.target is None else model.target.config
     count = config.integer("num_nextn_predict_layers", maximum=_MAX_MODULES)
     first = config.integer("num_hidden_layers")
-    return decoder_layers(model, range(first, first + count), _WHY)
+    return decoder_layers(model._replace(config=config), range(first, first + count), _WHY)

@@ -80,27 +80,24 @@ def topk_width(config: Config) -> int:
 
 
 def mla_layers(model: Model, indices: Iterable[int], why: Why = _FULL) -> Iterator[Layer]:
-    """The MLA layers of these indices, each after its indexer's caches; without index_topk they attend densely."""
+    """The MLA layers of these indices, each after its indexer's caches."""
     config = model.config
-    sparse = config.get("index_topk") is not None
-    if sparse and not config.truthy("index_kpool_always_select_tail"):
+    if not config.truthy("index_kpool_always_select_tail"):
         raise config.error("index_kpool_always_select_tail", "must be true: vLLM always selects the last pool")
     attends = MLALayer(
         name="",
         num_heads=model.heads_per_rank(config.integer("num_attention_heads")),
         head_size=config.integer("kv_lora_rank") + config.integer("qk_rope_head_dim", minimum=0),
         why=why,
-        use_sparse=sparse,
-        has_indexer=sparse,
-        topk_buffer_width=topk_width(config) if sparse else None,
+        use_sparse=True,
+        has_indexer=True,
+        topk_buffer_width=topk_width(config),
     )
-    caches = _caches(model, why) if sparse else None
+    pooled, tail = _caches(model, why)
     for i in indices:
         prefix = f"model.layers.{i}.self_attn"
-        if caches is not None:
-            pooled, tail = caches
-            yield pooled._replace(name=f"{prefix}.indexer.k_cache")
-            yield tail._replace(name=f"{prefix}.indexer.tail_cache")
+        yield pooled._replace(name=f"{prefix}.indexer.k_cache")
+        yield tail._replace(name=f"{prefix}.indexer.tail_cache")
         yield attends._replace(name=f"{prefix}.attn")
 
 
