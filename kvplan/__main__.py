@@ -1,5 +1,25 @@
-"""`python -m kvplan`: the same as the command."""
+"""The command `kvplan`, and `python -m kvplan`."""
 
-from kvplan.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+from kvplan.commands import terminal
+
+
+def main() -> None:
+    """Run the command line; a plan without Typer, everything else with it."""
+    code = None
+    if sys.argv[1:2] == ["plan"]:
+        from kvplan import quick
+
+        code = terminal.guarded(lambda: quick.run(sys.argv[2:]))
+    if code is None:
+        from kvplan.cli import run
+
+        code = terminal.guarded(run)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

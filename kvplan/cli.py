@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kvplan import __version__
-from kvplan.errors import KvplanError
 
 if TYPE_CHECKING:
     from kvplan.commands.deployment import Choices
@@ -207,6 +206,39 @@ def kernel_blocks(
     )
 
 
+@app.command()
+def verify(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A start-up log, or - for stdin.")],
+    assume_engine: Annotated[
+        str | None, typer.Option("--assume-engine", metavar="VERSION", help="Release whose rules are taken, as 0.33.0.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Config of the log's model: path, bundled or hub id.")
+    ] = None,
+    gpu: GpuName = None,
+    engine: Engine = "vllm-0.33.0",
+    offline: Offline = False,
+    format: ShortFormat = "text",
+    output: Output = None,
+) -> None:
+    """Does a vLLM start-up log agree with the plan, and if not, what differs first."""
+    from kvplan.commands import verify as command
+
+    _finish(
+        command.run(
+            log,
+            os.environ,
+            assume_engine=assume_engine,
+            model=model,
+            gpu=gpu,
+            engine=engine,
+            offline=offline,
+            format=format,
+        ),
+        output,
+    )
+
+
 @app.command(context_settings=_ANY_FLAG)
 def args(
     words: Annotated[
@@ -243,29 +275,16 @@ def _choices(
 
 
 def _view(output: str | None, ascii: bool) -> View:
-    """How text is drawn: the terminal's width and colours, or 80 plain columns."""
-    from shutil import get_terminal_size
+    from kvplan.commands.terminal import view
 
-    from kvplan.report.style import ASCII, PLAIN, UNICODE, View, ansi
-
-    terminal = output is None and sys.stdout.isatty()
-    width = get_terminal_size().columns if terminal or "COLUMNS" in os.environ else 80
-    colours = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    drawable = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8" or output is not None
-    return View(min(width, 160), ASCII if ascii or not drawable else UNICODE, ansi if colours else PLAIN)
+    return view(output, ascii)
 
 
 def _finish(outcome: Outcome, output: str | None) -> None:
-    """Write the text to stdout or, at once and whole, to the output file; exit with the command's code."""
-    for line in outcome.diagnostics:
-        print(line, file=sys.stderr)
-    if output is None:
-        sys.stdout.write(outcome.text)
-    else:
-        from kvplan.files import write_whole
+    """Show the outcome and exit with the command's code."""
+    from kvplan.commands.terminal import show
 
-        write_whole(output, outcome.text)
-    raise typer.Exit(outcome.exit_code)
+    raise typer.Exit(show(outcome, output))
 
 
 def _version(value: bool) -> None:
@@ -290,14 +309,11 @@ def _only(word: str | None) -> None:
         app.registered_commands = asked
 
 
-def main() -> None:
-    """Run a command. A refusal or wrong usage is one sentence on stderr and exit code 2."""
+def run() -> int:
+    """Run a command and give its exit code. KvplanError for a refusal or wrong usage."""
     _only(sys.argv[1] if len(sys.argv) > 1 else None)
     try:
         app()
-    except KvplanError as error:
-        print(f"kvplan: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0
