@@ -56,6 +56,12 @@ CHANGES = (
            "No packed blocks."),
     Change("0.9.0", "layout", "unnamed", "v1/attention/backends",
            "Layouts are NHD or HND and do not touch the grouping."),
+    Change("0.9.0", "window_block", "configured", "attention/layer.py Attention.get_kv_cache_spec",
+           "A window layer has the block size of the attention."),
+    Change("0.9.0", "block_stride", "page", f"{_UTILS} get_kv_cache_config",
+           "The stride between two blocks is their page."),
+    Change("0.9.0", "state_prefix_caching", "off", "config/model.py is_prefix_caching_supported",
+           "Prefix caching is off by default for models with state layers."),
     Change("0.9.0", "null_block", "not_reserved", f"{_UTILS} check_enough_kv_cache_memory",
            "The check that one request fits uses all of the memory."),
     Change("0.9.0", "override", "after_sizing", f"{_UTILS} get_num_blocks",
@@ -114,6 +120,10 @@ CHANGES = (
            "Packed blocks also where a KV connector asks for cross-layer blocks."),
     Change("0.24.0", "pages", "scaled_or_padded_by_backend", f"{_UTILS} unify_kv_cache_spec_page_size",
            "A page that does not divide is padded where the backend steps by blocks."),
+    Change("0.25.0", "window_block", "smallest_kernel_block", "attention.py _largest_kernel_block_within",
+           "A window layer has its backend's smallest kernel block, which grows to the largest page."),
+    Change("0.26.0", "state_prefix_caching", "on", "config/model.py is_prefix_caching_supported",
+           "Prefix caching is on by default for hybrid models."),
     Change("0.26.0", "in_flight", "concurrent_batches", "config/vllm.py max_in_flight_tokens",
            "A window layer reserves max_num_batched_tokens for each batch in flight."),
     Change("0.26.0", "pages", "state_padded", f"{_UTILS} unify_kv_cache_spec_page_size",
@@ -136,6 +146,10 @@ CHANGES = (
            "A page of non-MLA attention that does not divide is padded too."),
     Change("0.29.0", "mamba", "checkpoints", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
            "In align mode the prefill checkpoint blocks of the layer count too."),
+    Change("0.31.0", "window_block", "largest_that_fits", "attention.py _largest_kernel_block_within",
+           "A window layer has the largest kernel block whose page fits the attention's."),
+    Change("0.31.0", "block_stride", "kernel_block", f"{_SPECS} block_stride_alignment",
+           "The stride between two blocks is a multiple of the kernel block's page, where a backend asks for it."),
     Change("0.31.0", "retained", "prefill_lookahead", f"{_UTILS} get_kv_cache_configs",
            "Window layers retain the prefill lookahead of the drafter - 1."),
     Change("0.32.0", "mamba", "checkpoints_without_all", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
@@ -174,6 +188,9 @@ class Rules(NamedTuple):
     pages: str
     packed: str
     layout: str
+    window_block: str
+    block_stride: str
+    state_prefix_caching: str
     null_block: str
     override: str
     reports: str
@@ -225,6 +242,8 @@ def relevant_rules(
         names |= {"mamba", "hybrid_block"}
     if window:
         names |= {"in_flight", "retained"} if drafting else {"in_flight"}
+        if mixed:
+            names.add("window_block")
     if context_parallel:
         names.add("context_parallel")
     return frozenset(names)
@@ -241,17 +260,18 @@ def source_of(rules: Rules, rule: str) -> Change:
     return max(rows, key=lambda row: _key(row.since))
 
 
-def _of_build(version: str, release: tuple[int, ...], relevant: Collection[str]) -> Rules:
-    """A build before ``release`` was cut: between its verified neighbours.
+def neighbours(version: str | None) -> tuple[Rules, Rules] | None:
+    """The rules of the verified releases before and after a development build; None for a release.
 
-    One named after a patch release comes from the main branch, which the next minor release is cut from.
+    Raises Refused where one of them is missing.
     """
-    below = [name for name in VERIFIED if _key(name) < release]
-    patch = len(release) > 2 and any(release[2:])
-    above = [name for name in VERIFIED if (_key(name)[:2] > release[:2] if patch else _key(name) >= release)]
-    if not below or not above:
-        raise Refused(_unverified(version))
-    before, after = (_of_release(name, "") for name in (below[-1], above[0]))
+    placed = _parse(version) if version is not None else None
+    return None if version is None or placed is None or placed[1] else _neighbours(version, placed[0])
+
+
+def _of_build(version: str, release: tuple[int, ...], relevant: Collection[str]) -> Rules:
+    """A build before ``release`` was cut: between its verified neighbours."""
+    before, after = _neighbours(version, release)
     differing = [name for name in differences(before, after) if name in relevant]
     if differing:
         raise Refused(
@@ -259,6 +279,16 @@ def _of_build(version: str, release: tuple[int, ...], relevant: Collection[str])
             f"{', '.join(differing)}; name the one it follows with --assume-engine."
         )
     return before._replace(basis=f"{version} lies between {before.release} and {after.release}, which agree here")
+
+
+def _neighbours(version: str, release: tuple[int, ...]) -> tuple[Rules, Rules]:
+    """One named after a patch release comes from the main branch, which the next minor release is cut from."""
+    below = [name for name in VERIFIED if _key(name) < release]
+    patch = len(release) > 2 and any(release[2:])
+    above = [name for name in VERIFIED if (_key(name)[:2] > release[:2] if patch else _key(name) >= release)]
+    if not below or not above:
+        raise Refused(_unverified(version))
+    return _of_release(below[-1], ""), _of_release(above[0], "")
 
 
 def _of_release(name: str, basis: str) -> Rules:

@@ -1,0 +1,163 @@
+"""From a log's reading to vLLM's options: what 0.33.0's planner is given to plan the deployment that ran."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kvplan.engine.args import EngineArgs
+from kvplan.errors import Refused
+from kvplan.logs.reading import LogReading
+from kvplan.logs.rules import Rules
+
+# Options of a log that bear on the KV cache, beside those that EngineArgs has a field for.
+_FURTHER = (
+    "enforce_eager",
+    "limit_mm_per_prompt",
+    "disable_sliding_window",
+    "model_impl",
+    "enable_lora",
+    "gdn_prefill_backend",
+    "all2all_backend",
+    "enable_mm_embeds",
+    "kv_offloading_size",
+    "kv_offloading_backend",
+    "runner",
+    "convert",
+    "enable_dbo",
+    "ubatch_size",
+)
+# What decides weights or memory and never a cache spec, or names what another line tells better.
+_DROPPED = frozenset(
+    ("model", "quantization", "gpu_memory_utilization", "kv_cache_memory_bytes", "max_model_len", "mamba_cache_mode")
+)
+_INTEGERS = frozenset(
+    (
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "data_parallel_size",
+        "decode_context_parallel_size",
+        "prefill_context_parallel_size",
+        "block_size",
+        "mamba_block_size",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "num_gpu_blocks_override",
+    )
+)
+_OBJECTS = frozenset(("attention_config", "speculative_config", "hf_overrides", "kv_transfer_config"))
+_FLAGS = frozenset(
+    (
+        "enable_prefix_caching",
+        "enable_chunked_prefill",
+        "async_scheduling",
+        "disable_hybrid_kv_cache_manager",
+        "enable_expert_parallel",
+        "language_model_only",
+        "trust_remote_code",
+    )
+)
+_BACKENDS = {
+    "FLASH": "FLASH_ATTN",
+    "FLASHATTENTION": "FLASH_ATTN",
+    "FLASH_ATTN_VLLM_V1": "FLASH_ATTN",
+    "TRITON": "TRITON_ATTN",
+    "TRITON_ATTN_VLLM_V1": "TRITON_ATTN",
+    "FLASHINFER_VLLM_V1": "FLASHINFER",
+    "FLEX": "FLEX_ATTENTION",
+}
+_KNOWN_BACKENDS = frozenset(
+    (
+        "FLASH_ATTN",
+        "TRITON_ATTN",
+        "FLASHINFER",
+        "FLEX_ATTENTION",
+        "FLASHMLA",
+        "FLASHINFER_MLA",
+        "FLASH_ATTN_MLA",
+        "CUTLASS_MLA",
+        "TRITON_MLA",
+    )
+)
+_FOREIGN = re.compile(r"ROCM|AITER|XPU|NPU|ASCEND|CPU_ATTN|TORCH_SDPA|PALLAS|HPU", re.IGNORECASE)
+
+
+class Deployment(NamedTuple):
+    """What the log's deployment is planned with."""
+
+    args: EngineArgs
+    max_model_len: int
+    told_mode: str | None
+    """mamba_cache_mode as the log told it."""
+    notes: tuple[str, ...] = ()
+
+
+def deployment(reading: LogReading, rules: Rules, model: str | None, env: Mapping[str, str]) -> Deployment:
+    """The options of the log's deployment. Refused, by name, where the log does not hold enough to plan it."""
+    name = model or reading.model
+    if name is None:
+        raise Refused("The log does not name the model; name its config with --model.")
+    if reading.engine == "V0":
+        raise Refused("This is vLLM's V0 engine, whose KV cache kvplan does not plan.")
+    if reading.max_model_len is None:
+        raise Refused("The log does not say for which max_model_len it started, so nothing can be compared.")
+    backend = reading.attention_backend
+    if backend is not None and _FOREIGN.search(backend):
+        raise Refused(f"The log's attention backend {backend} is not CUDA's, and kvplan plans CUDA devices.")
+    options = dict(reading.options or {})
+    fields = _fields(options)
+    fields["max_model_len"] = reading.max_model_len
+    notes: list[str] = []
+    told = options.get("mamba_cache_mode")
+    if "enable_prefix_caching" not in fields and rules.state_prefix_caching == "off":
+        fields["enable_prefix_caching"] = told not in (None, "none")  # only state layers take notice of it
+    chosen = _chosen_backend(fields, backend)
+    if chosen is not None:
+        fields["attention_backend"] = chosen
+    args = EngineArgs(
+        model=name,
+        additional_flags={key: options[key] for key in _FURTHER if options.get(key) is not None},
+        env=dict(env),
+        **fields,
+    )
+    return Deployment(args, reading.max_model_len, told if isinstance(told, str) else None, tuple(notes))
+
+
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that EngineArgs has a field for, each of the type that vLLM's parser gives it."""
+    fields: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in EngineArgs._fields or name in _DROPPED or value is None:
+            continue
+        fields[name] = _typed(name, value)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _typed(name: str, value: Any) -> Any:
+    if name in _INTEGERS:
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if name in _OBJECTS:
+        return value if isinstance(value, dict) and value else None
+    if name in _FLAGS:
+        return value if isinstance(value, bool) else None
+    if name == "kv_cache_dtype_skip_layers":
+        return tuple(map(str, value)) if isinstance(value, list) else None
+    if isinstance(value, str):
+        return value.removeprefix("torch.")
+    return None
+
+
+def _chosen_backend(fields: Mapping[str, Any], told: str | None) -> str | None:
+    """The attention backend as vLLM names it now: what was asked for, else what the log says was chosen."""
+    if "attention_config" in fields and "backend" in fields["attention_config"]:
+        return None
+    asked = fields.get("attention_backend")
+    if isinstance(asked, str):
+        name = asked.rpartition(".")[2].upper()
+        return _BACKENDS.get(name, name)
+    if told is None:
+        return None
+    name = told.upper().replace(" ", "")
+    name = _BACKENDS.get(name, name)
+    return name if name in _KNOWN_BACKENDS else None

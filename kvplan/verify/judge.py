@@ -1,0 +1,226 @@
+"""Reads nothing, prints nothing: a log's reading judged against the plan of the release that printed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kvplan import gpus, selection
+from kvplan.errors import KvplanError, Refused
+from kvplan.logs.capacity import bytes_printed_as
+from kvplan.logs.reading import LogReading
+from kvplan.logs.rules import Rules, neighbours, rules_for
+from kvplan.pipeline import PlanRequest, plan
+from kvplan.planning.layer_set import CannotPlan
+from kvplan.result import Result
+from kvplan.units import GIB
+from kvplan.verify.deployment import Deployment, deployment
+from kvplan.verify.lines import Found, Line, Memory, compared, first_cause
+from kvplan.verify.pool import ReleasePlan, release_plan
+from kvplan.verify.respec import Base
+
+CANDIDATES = ("H100 SXM", "A100 80GB", "L40S", "B200", "GB10", "RTX 5090")
+"""One GPU of each kind that vLLM's defaults or backends tell apart, for logs that do not name theirs."""
+
+
+class Wanted(NamedTuple):
+    """What the command line says beside the log."""
+
+    assume_engine: str | None = None
+    model: str | None = None
+    gpu: str | None = None
+    offline: bool = False
+    engine: str = selection.RELEASED
+    env: Mapping[str, str] = {}
+
+
+class Verdict(NamedTuple):
+    """A judged log."""
+
+    reading: LogReading
+    rules: Rules | None = None
+    result: Result | None = None
+    """The deployment as 0.33.0 plans it, which the release's plan starts from."""
+    plan: ReleasePlan | None = None
+    found: Found | None = None
+    lines: tuple[Line, ...] = ()
+    first_cause: str | None = None
+    refusal: str | None = None
+    """Why the log cannot be judged."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0: everything found agrees; 1: something differs; 2: it cannot be judged."""
+        if self.refusal is not None:
+            return 2
+        return 0 if all(line.agrees for line in self.lines) else 1
+
+
+def judge(reading: LogReading, wanted: Wanted) -> Verdict:
+    """The verdict on one start-up. What cannot be judged is told in ``refusal``; nothing is raised for a log."""
+    rules: Rules | None = None
+    try:
+        rules = rules_for(reading.version, assume=wanted.assume_engine, relevant=())
+        found = deployment(reading, rules, wanted.model, wanted.env)
+        return _best(reading, wanted, found)
+    except KvplanError as error:
+        return Verdict(reading, rules, refusal=str(error))
+    except CannotPlan as stop:
+        return Verdict(reading, rules, refusal=f"{str(stop).rstrip('.')}; the log's start-up got further.")
+
+
+def _best(reading: LogReading, wanted: Wanted, found: Deployment) -> Verdict:
+    """The GPU with which most agrees: the one that is named, or one of CANDIDATES where the log tells none."""
+    names, told = gpu_names(reading, wanted.gpu)
+    verdicts: list[tuple[str, Verdict]] = []
+    first_error: KvplanError | CannotPlan | None = None
+    for name in names:
+        try:
+            verdict = _on(reading, wanted, found, name)
+        except (KvplanError, CannotPlan) as error:
+            first_error = first_error or error
+            continue
+        verdicts.append((name, verdict))
+        if verdict.exit_code == 0:
+            break
+    if not verdicts:
+        assert first_error is not None
+        raise first_error
+    name, best = max(verdicts, key=lambda pair: sum(line.agrees for line in pair[1].lines))
+    notes = best.notes if told else (*best.notes, _assumed(name, best.exit_code == 0))
+    if not best.lines:
+        best = best._replace(refusal="The log holds no number that the plan could be compared with.")
+    return best._replace(notes=notes)
+
+
+def _assumed(name: str, agrees: bool) -> str:
+    how = "with which everything agrees" if agrees else "the nearest of those tried"
+    return f"The log does not name its GPU; it is planned on {name}, {how} (--gpu names another)."
+
+
+def gpu_names(reading: LogReading, given: str | None) -> tuple[tuple[str, ...], bool]:
+    """The GPUs to plan for, and whether they are told rather than guessed: by --gpu, or by the log's total memory."""
+    if given is not None:
+        return (given,), True
+    total = reading.memory.total_gib
+    if total is not None:
+        same = [
+            gpu.name
+            for gpu in gpus.GPUS
+            if gpu.usable_memory_bytes is not None and abs(gpu.usable_memory_bytes / GIB - total) < 0.05
+        ]
+        if same:
+            return tuple(same), len(same) == 1
+    return CANDIDATES, False
+
+
+def _on(reading: LogReading, wanted: Wanted, found: Deployment, gpu: str) -> Verdict:
+    request = PlanRequest(args=found.args, gpu=gpu, offline=wanted.offline)
+    result = plan(request)
+    notes = _length_note(result, found)
+    base = Base(result.config, result.layers, result.block_size, result.mamba_block_size)
+
+    def planned(rules: Rules) -> ReleasePlan:
+        return release_plan(
+            rules,
+            base,
+            layout=result.layout.name,
+            told_mode=found.told_mode,
+            min_kv_cache_group_layers=found.args.min_kv_cache_group_layers
+            if wanted.engine == selection.NEXT
+            else None,
+        )
+
+    rules, made = placed(reading, wanted, planned)
+    memory = memory_of(reading, result, wanted)
+    lines, best = compared(reading, made, memory)
+    cause = first_cause(lines, made, best, reading.max_model_len)
+    return Verdict(reading, rules, result, made, best, tuple(lines), cause, notes=notes)
+
+
+def _length_note(result: Result, found: Deployment) -> tuple[str, ...]:
+    if result.config.max_model_len != found.max_model_len:
+        return (f"0.33.0 would cut max_model_len to {result.config.max_model_len}; the log's is planned.",)
+    return ()
+
+
+def placed(reading: LogReading, wanted: Wanted, planned) -> tuple[Rules, ReleasePlan]:  # type: ignore[no-untyped-def]
+    """The rules of the log's version and the plan by them.
+
+    A development build is taken where the releases before and after it print the same for this deployment. Refused
+    where they do not.
+    """
+    around = None if wanted.assume_engine is not None else neighbours(reading.version)
+    if around is None:
+        rules = rules_for(reading.version, assume=wanted.assume_engine, relevant=())
+        return rules, planned(rules)
+    before, after = around
+    first, second = planned(before), planned(after)
+    if _shape(first, reading) != _shape(second, reading):
+        raise Refused(
+            f"vLLM {reading.version} lies between {before.release} and {after.release}, which plan this deployment "
+            f"differently ({_difference(first, second, reading)}); name the one it follows with --assume-engine."
+        )
+    basis = f"{reading.version} lies between {before.release} and {after.release}, which agree here"
+    rules = before._replace(basis=basis)
+    return rules, first._replace(rules=rules)
+
+
+def _shape(made: ReleasePlan, reading: LogReading) -> dict[str, object]:
+    """All that the log's numbers follow from."""
+    length = reading.max_model_len or made.limits.max_model_len
+    return {
+        "block sizes": made.sizes[:1] + made.sizes[2:],
+        "bytes of a block": made.block_bytes,
+        "blocks of a request": sorted(made.group_blocks(length)),
+        "token line": [made.printed(number, length) for number in (997, 99_991)],
+    }
+
+
+def _difference(one: ReleasePlan, other: ReleasePlan, reading: LogReading) -> str:
+    first, second = _shape(one, reading), _shape(other, reading)
+    return ", ".join(name for name in first if first[name] != second[name])
+
+
+def memory_of(reading: LogReading, result: Result, wanted: Wanted) -> Memory:
+    """The KV memory that the log allows: what is told in bytes, else all values that print as its GiB."""
+    override = result.config.args.num_gpu_blocks_override
+    if override is not None:
+        return Memory(None, override)
+    memory = reading.memory
+    printed = reading.available_kv_cache_gib if memory.reduced_kv_cache_gib is None else memory.reduced_kv_cache_gib
+    if printed is None:
+        return Memory(None, reading.num_gpu_blocks)
+    stages = result.config.pipeline_parallel_size
+    ranges = [bytes_printed_as(gib) for gib in _per_stage(reading, printed, stages)]
+    exact = memory.kv_cache_bytes
+    if exact is not None and stages == 1 and exact in ranges[0]:
+        ranges = [range(exact, exact + 1)]
+    if any(not each or each[0] < 0 for each in ranges):
+        raise Refused(f"The log's KV memory of {printed} GiB is not one that vLLM prints for a start-up that serves.")
+    return Memory(tuple(ranges))
+
+
+def _per_stage(reading: LogReading, smallest: float, stages: int) -> list[float]:
+    """GiB on each pipeline stage: its smallest rank's, or the smallest of all where the ranks do not tell."""
+    found: dict[int, float] = {}
+    for rank, gib in reading.memory.available_gib:
+        stage = _stage(rank)
+        found[stage] = min(gib, found.get(stage, gib))
+    if stages == 1:
+        return [smallest]
+    return [found.get(stage, smallest) for stage in range(stages)]
+
+
+def _stage(rank: str) -> int:
+    _, mark, rest = rank.partition("_PP")
+    digits = "".join(_leading_digits(rest)) if mark else ""
+    return int(digits) if digits else 0
+
+
+def _leading_digits(text: str) -> Iterator[str]:
+    for char in text[:6]:
+        if not char.isdigit():
+            return
+        yield char

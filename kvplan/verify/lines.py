@@ -1,0 +1,178 @@
+"""What of a start-up agrees with its release's plan, line by line, and the first cause where something does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvplan.logs.capacity import Printed
+from kvplan.logs.reading import LogReading
+from kvplan.verify.pool import ReleasePlan, outcomes, possible_blocks
+
+MAXIMUM_OUTCOMES = 200_000
+
+Value = int | float | str | None | list[int]
+
+
+class Line(NamedTuple):
+    """One thing that the log says, beside what the plan says."""
+
+    what: str
+    log: Value
+    plan: Value
+    agrees: bool
+
+
+class Memory(NamedTuple):
+    """The KV memory that a log allows."""
+
+    stages: tuple[range, ...] | None
+    """The possible bytes on each pipeline stage; None where the log has no memory."""
+    blocks: int | None = None
+    """The number of blocks where it is given: --num-gpu-blocks-override, or the log's own without any memory."""
+
+
+class Found(NamedTuple):
+    """The number of blocks that explains the log best, and what it prints."""
+
+    num_blocks: int
+    printed: Printed
+
+
+def compared(reading: LogReading, plan: ReleasePlan, memory: Memory) -> tuple[list[Line], Found | None]:
+    """The lines that the log and the plan both have, in the order in which a start-up comes to them."""
+    lines = _block_lines(reading, plan)
+    length = reading.max_model_len
+    blocks = _possible(plan, memory)
+    if length is None or not blocks or not _has_capacity(reading):
+        return lines, None
+    found = _best(reading, plan, blocks, length)
+    return lines + _capacity_lines(reading, found, blocks), found
+
+
+def _has_capacity(reading: LogReading) -> bool:
+    return any(
+        value is not None for value in (reading.num_gpu_blocks, reading.kv_cache_size_tokens, reading.max_concurrency)
+    )
+
+
+def _possible(plan: ReleasePlan, memory: Memory) -> range:
+    if memory.blocks is not None:
+        return range(memory.blocks, memory.blocks + 1)
+    return range(0) if memory.stages is None else possible_blocks(plan, memory.stages)
+
+
+def _block_lines(reading: LogReading, plan: ReleasePlan) -> list[Line]:
+    made = plan.sizes
+    lines = []
+    if reading.attention_block_size is not None:
+        size = made.attention_block_size
+        lines.append(Line("attention_block_size", reading.attention_block_size, size, reading.attention_block_size == size))
+    if reading.mamba_padding_pct is not None:
+        percent = None if made.state_padding_pct is None else float(f"{made.state_padding_pct:.2f}")
+        lines.append(Line("mamba_padding_pct", reading.mamba_padding_pct, percent, reading.mamba_padding_pct == percent))
+    if reading.padding:
+        lines.append(_padding_line(reading, plan))
+    if reading.layout is not None and plan.layout is not None:
+        lines.append(Line("layout", reading.layout, plan.layout, reading.layout == plan.layout))
+    return lines
+
+
+def _padding_line(reading: LogReading, plan: ReleasePlan) -> Line:
+    """A log repeats its padding lines, and a rank may print them too: the distinct ones are compared."""
+    told = {(layers, f"{percent:.2f}") for layers, percent in reading.padding}
+    planned = {(bucket.layers, f"{bucket.percent:.2f}") for bucket in plan.padding}
+    return Line(
+        "padding_layers",
+        list(dict.fromkeys(layers for layers, _ in reading.padding)),
+        list(dict.fromkeys(bucket.layers for bucket in plan.padding)),
+        told == planned,
+    )
+
+
+def _misses(reading: LogReading, number: int, printed: Printed) -> int:
+    """How many of the log's three numbers this number of blocks does not give."""
+    return (
+        (reading.num_gpu_blocks not in (None, number))
+        + (reading.kv_cache_size_tokens not in (None, printed.kv_cache_size_tokens))
+        + (reading.max_concurrency is not None and reading.max_concurrency != float(printed.concurrency_text))
+    )
+
+
+def _best(reading: LogReading, plan: ReleasePlan, blocks: range, length: int) -> Found:
+    """Of the possible numbers of blocks the one that gives most of the log's numbers: one value for all of them.
+
+    Of equals the one in the middle of the range.
+    """
+    best: tuple[int, int] | None = None
+    middle = blocks[len(blocks) // 2]
+    for number, printed in outcomes(plan, blocks, length, MAXIMUM_OUTCOMES):
+        rank = (_misses(reading, number, printed), abs(number - middle))
+        if best is None or rank < best:
+            best, found = rank, Found(number, printed)
+    return found
+
+
+def _capacity_lines(reading: LogReading, found: Found, blocks: range) -> list[Line]:
+    number, printed = found
+    lines = []
+    if reading.num_gpu_blocks is not None:
+        lines.append(Line("num_gpu_blocks", reading.num_gpu_blocks, number, reading.num_gpu_blocks == number))
+    if reading.kv_cache_size_tokens is not None:
+        tokens = printed.kv_cache_size_tokens
+        lines.append(
+            Line("kv_cache_size_tokens", reading.kv_cache_size_tokens, tokens, reading.kv_cache_size_tokens == tokens)
+        )
+    if reading.max_concurrency is not None:
+        ratio = float(printed.concurrency_text)
+        lines.append(Line("max_concurrency", reading.max_concurrency, ratio, reading.max_concurrency == ratio))
+    return lines
+
+
+def first_cause(lines: Sequence[Line], plan: ReleasePlan, found: Found | None, length: int | None) -> str | None:
+    """The first line that differs, and what it follows from, in one sentence; None where all agree."""
+    line = next((line for line in lines if not line.agrees), None)
+    if line is None:
+        return None
+    if line.what in _CAUSES:
+        return _CAUSES[line.what].format(log=_shown(line.log), plan=_shown(line.plan))
+    return _capacity_cause(line, plan, found, length)
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+_CAUSES = {
+    "attention_block_size": "The attention block differs ({log} tokens in the log, {plan} in the plan): the bytes of "
+    "a state or of a token in one attention layer are not those of the config and options that were planned.",
+    "mamba_padding_pct": "The state's padding differs ({log} % in the log, {plan} % in the plan): a state does not "
+    "have the planned bytes.",
+    "padding_layers": "The groups differ: the log adds {log} padding layers, the plan {plan}, so kinds of layers or "
+    "their numbers are not those of the planned config.",
+    "layout": "The KV cache layout differs ({log} in the log, {plan} in the plan): another attention backend, "
+    "connector or VLLM_KV_CACHE_LAYOUT was at work.",
+}
+
+
+def _capacity_cause(line: Line, plan: ReleasePlan, found: Found | None, length: int | None) -> str:
+    sizes = ", ".join(f"{size:,}" for size in plan.block_bytes)
+    log, ours = _shown(line.log), _shown(line.plan)
+    if line.what == "num_gpu_blocks":
+        return (
+            f"The number of blocks differs ({log} in the log, {ours} in the plan): the log's memory does not divide "
+            f"into the planned blocks of {sizes} bytes, so page sizes or groups differ."
+        )
+    held = plan.group_blocks(length) if length is not None else ()
+    if line.what == "kv_cache_size_tokens":
+        return (
+            f"The tokens differ ({log} in the log, {ours} in the plan with {found.num_blocks if found else 0:,} blocks "
+            f"of {sizes} bytes in {len(plan.groups)} groups and {sum(held):,} blocks a request): no memory that rounds "
+            "to the printed GiB gives the log's number."
+        )
+    return (
+        f"The concurrency differs ({log} in the log, {ours} in the plan): a request does not take the planned "
+        f"{sum(held):,} blocks ({', '.join(map(str, sorted(set(held), reverse=True)))} by group)."
+    )

@@ -1,0 +1,141 @@
+"""A verdict as text and as a document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvplan.logs.rules import source_of
+from kvplan.verify.judge import Verdict
+from kvplan.verify.lines import Line
+from kvplan.verify.pool import ReleasePlan
+
+SCHEMA_VERSION = 1
+_NAMED = ("token_line", "request_blocks", "in_flight", "mamba", "hybrid_block", "group_size", "pages")
+_TITLES = {
+    "attention_block_size": "attention block, tokens",
+    "mamba_padding_pct": "state padding, %",
+    "padding_layers": "padding layers",
+    "layout": "KV cache layout",
+    "num_gpu_blocks": "blocks",
+    "kv_cache_size_tokens": "KV cache size, tokens",
+    "max_concurrency": "maximum concurrency",
+}
+
+
+def verify_document(verdict: Verdict) -> dict[str, Any]:
+    """The JSON document of ``kvplan verify``; ``plan`` is null where the log cannot be planned."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "engine": None if verdict.rules is None else _engine(verdict),
+        "read": verdict.reading.document(),
+        "missing": list(verdict.reading.missing),
+        "plan": None if verdict.plan is None else _plan(verdict, verdict.plan),
+        "lines": [line._asdict() for line in verdict.lines],
+        "first_cause": verdict.first_cause,
+        "refusal": verdict.refusal,
+        "failure": verdict.reading.failure,
+        "notes": [*verdict.reading.notes, *verdict.notes],
+    }
+
+
+def _engine(verdict: Verdict) -> dict[str, Any]:
+    rules = verdict.rules
+    assert rules is not None
+    used = [source_of(rules, name) for name in _NAMED]
+    return {
+        "release": rules.release,
+        "basis": rules.basis,
+        "rules": [
+            {"rule": row.rule, "value": row.value, "since": row.since, "source": row.source, "what": row.what}
+            for row in used
+        ],
+    }
+
+
+def _plan(verdict: Verdict, plan: ReleasePlan) -> dict[str, Any]:
+    result, found, length = verdict.result, verdict.found, verdict.reading.max_model_len
+    assert result is not None and length is not None
+    return {
+        "model": result.model._asdict(),
+        "drafter": None if result.drafter is None else result.drafter._asdict(),
+        "gpu": getattr(result.config.gpu, "name", None),
+        "block_size": plan.sizes.block_size,
+        "attention_block_size": plan.sizes.attention_block_size,
+        "mamba_cache_mode": plan.mode,
+        "max_in_flight_tokens": plan.limits.max_in_flight_tokens,
+        "layout": plan.layout,
+        "padding_layers": [bucket.layers for bucket in plan.padding],
+        "groups": [
+            {"layers": len(group.layers), "kind": group.spec.kind, "block_size": group.spec.block_size,
+             "blocks_per_request": blocks}
+            for group, blocks in zip(plan.groups, plan.group_blocks(length), strict=True)
+        ],
+        "bytes_per_block": list(plan.block_bytes),
+        "num_blocks": None if found is None else found.num_blocks,
+        "kv_cache_size_tokens": None if found is None else found.printed.kv_cache_size_tokens,
+        "max_concurrency": None if found is None else float(found.printed.concurrency_text),
+    }  # fmt: skip
+
+
+def verify_text(verdict: Verdict) -> str:
+    """The verdict for a reader: what was read, each line that both have, and the first cause."""
+    out = [_headline(verdict), *_what_was_read(verdict), ""]
+    if verdict.lines:
+        out += [*_table(verdict.lines), ""]
+    for note in (*verdict.reading.notes, *verdict.notes):
+        out.append(note)
+    if verdict.reading.failure is not None:
+        out.append(f"The start-up failed: {verdict.reading.failure}.")
+    if verdict.refusal is not None:
+        out.append(f"Not judged: {verdict.refusal}")
+    elif verdict.first_cause is not None:
+        out.append(f"First cause: {verdict.first_cause}")
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+def _headline(verdict: Verdict) -> str:
+    if verdict.refusal is not None:
+        return "The log cannot be judged."
+    differing = sum(not line.agrees for line in verdict.lines)
+    if not differing:
+        return f"Everything found agrees: {len(verdict.lines)} of {len(verdict.lines)} lines."
+    return f"{differing} of {len(verdict.lines)} lines differ."
+
+
+def _what_was_read(verdict: Verdict) -> list[str]:
+    reading, rules, result = verdict.reading, verdict.rules, verdict.result
+    drafter = f" with {reading.drafter}" if reading.drafter else ""
+    out = [f"  model      {reading.model or 'not in the log'}{drafter}"]
+    if result is not None and result.model.id != reading.model:
+        out.append(f"  config     {result.model.id} ({result.model.source})")
+    out.append(f"  version    {reading.version or 'not in the log'}")
+    if rules is not None:
+        out.append(f"  rules      vLLM {rules.release}: {rules.basis}")
+        out.append(f"             {source_of(rules, 'token_line').what}")
+    if reading.available_kv_cache_gib is not None:
+        out.append(f"  KV memory  {reading.available_kv_cache_gib} GiB: every number of bytes that prints so is allowed")
+    if verdict.plan is not None and reading.max_model_len is not None:
+        held = sum(verdict.plan.group_blocks(reading.max_model_len))
+        size = ", ".join(f"{size:,}" for size in verdict.plan.block_bytes)
+        out.append(f"  plan       groups {len(verdict.plan.groups)}, bytes of a block {size}, blocks of a request {held:,}")
+    return out
+
+
+def _table(lines: tuple[Line, ...]) -> list[str]:
+    rows = [("", "log", "plan", ""), *((_TITLES[line.what], _cell(line.log), _cell(line.plan), _mark(line)) for line in lines)]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    return [
+        f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows
+    ]
+
+
+def _mark(line: Line) -> str:
+    return "agrees" if line.agrees else "DIFFERS"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) else f"{value}"
