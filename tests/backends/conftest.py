@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("vllm") else ["test_differential.py"]
+collect_ignore = [] if find_spec("vllm") else ["test_backends_differential.py"]
