@@ -16,7 +16,6 @@ from kvplan.backends import (
     select,
     wrapped,
 )
-from kvplan.backends.deepseek_v4 import attention_backend as dsv4_backend
 from kvplan.backends.flash_attn import runs_diffkv
 from kvplan.backends.mla_sparse import canonical_cache_dtype
 from kvplan.backends.registry import keys
@@ -221,14 +220,6 @@ def test_a_wrapped_backend_is_another_backend_with_the_same_declarations() -> No
 def test_an_unknown_key_is_no_backend() -> None:
     with pytest.raises(KeyError):
         backend("FLASH_ATTENTION")
-
-
-def test_deepseek_v4_takes_flashmla_but_on_consumer_blackwell() -> None:
-    assert dsv4_backend(None, deepseek("B300")) == "FLASHMLA_SPARSE_DSV4"
-    assert dsv4_backend(None, deepseek("GB10")) == "FLASHINFER_MLA_SPARSE_DSV4"
-    assert dsv4_backend("FLASHMLA_SPARSE", deepseek("GB10")) == "FLASHMLA_SPARSE_DSV4"
-    with pytest.raises(Refused, match="name FLASHINFER_MLA_SPARSE_DSV4"):
-        dsv4_backend("FLASHINFER_MLA_SPARSE", deepseek("B300"))
 
 
 def test_sparse_mla_stores_fp8_in_its_own_format() -> None:
