@@ -62,6 +62,8 @@ CHANGES = (
            "The stride between two blocks is their page."),
     Change("0.9.0", "state_prefix_caching", "off", "config/model.py is_prefix_caching_supported",
            "Prefix caching is off by default for models with state layers."),
+    Change("0.9.0", "check", "layers", f"{_UTILS} check_enough_kv_cache_memory",
+           "A request must fit as the sum of what a rank's own layers hold."),
     Change("0.9.0", "null_block", "not_reserved", f"{_UTILS} check_enough_kv_cache_memory",
            "The check that one request fits uses all of the memory."),
     Change("0.9.0", "override", "after_sizing", f"{_UTILS} get_num_blocks",
@@ -94,8 +96,12 @@ CHANGES = (
            "The group size is the largest bucket where that is less than 1.25 x the smallest."),
     Change("0.12.0", "pages", "scaled", f"{_UTILS} unify_kv_cache_spec_page_size",
            "A page that divides the largest gets a larger block size."),
+    Change("0.14.0", "check", "all_stages", f"{_UTILS} get_kv_cache_configs",
+           "A request must fit in whole blocks of all stages' layers, on the rank that has least."),
     Change("0.15.0", "mamba", "cache_mode", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
            "State blocks a request: 1 + drafted tokens, 2 + drafted tokens in align mode, by length in all mode."),
+    Change("0.17.0", "check", "own_stage", f"{_UTILS} _project_kv_cache_groups_to_worker",
+           "A request must fit in whole blocks of each stage's own layers."),
     Change("0.18.0", "group_size", "largest_below_1.5", f"{_UTILS} _get_kv_cache_groups_uniform_page_size",
            "The group size is the largest bucket where that is less than 1.5 x the smallest."),
     Change("0.18.0", "hybrid_block", "by_kind_but_blackwell", _CONFIG,
@@ -191,6 +197,7 @@ class Rules(NamedTuple):
     window_block: str
     block_stride: str
     state_prefix_caching: str
+    check: str
     null_block: str
     override: str
     reports: str

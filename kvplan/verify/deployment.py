@@ -95,8 +95,7 @@ class Deployment(NamedTuple):
 
 def deployment(reading: LogReading, rules: Rules, model: str | None, env: Mapping[str, str]) -> Deployment:
     """The options of the log's deployment. Refused, by name, where the log does not hold enough to plan it."""
-    name = model or reading.model
-    if name is None:
+    if model is None:
         raise Refused("The log does not name the model; name its config with --model.")
     if reading.engine == "V0":
         raise Refused("This is vLLM's V0 engine, whose KV cache kvplan does not plan.")
@@ -116,9 +115,9 @@ def deployment(reading: LogReading, rules: Rules, model: str | None, env: Mappin
     if chosen is not None:
         fields["attention_backend"] = chosen
     args = EngineArgs(
-        model=name,
+        model=model,
         additional_flags={key: options[key] for key in _FURTHER if options.get(key) is not None},
-        env=dict(env),
+        env={"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1", **env},  # the start-up has accepted its length
         **fields,
     )
     return Deployment(args, reading.max_model_len, told if isinstance(told, str) else None, tuple(notes))

@@ -8,15 +8,17 @@ from typing import NamedTuple
 from kvplan import gpus, selection
 from kvplan.errors import KvplanError, Refused
 from kvplan.logs.capacity import bytes_printed_as
+from kvplan.logs.options import hub_id
 from kvplan.logs.reading import LogReading
 from kvplan.logs.rules import Rules, neighbours, rules_for
 from kvplan.pipeline import PlanRequest, plan
 from kvplan.planning.layer_set import CannotPlan
 from kvplan.result import Result
+from kvplan.sources import bundled, local
 from kvplan.units import GIB
 from kvplan.verify.deployment import Deployment, deployment
 from kvplan.verify.lines import Found, Line, Memory, compared, first_cause
-from kvplan.verify.pool import ReleasePlan, release_plan
+from kvplan.verify.pool import ReleasePlan, needed_bytes, release_plan
 from kvplan.verify.respec import Base
 
 CANDIDATES = ("H100 SXM", "A100 80GB", "L40S", "B200", "GB10", "RTX 5090")
@@ -62,12 +64,45 @@ def judge(reading: LogReading, wanted: Wanted) -> Verdict:
     rules: Rules | None = None
     try:
         rules = rules_for(reading.version, assume=wanted.assume_engine, relevant=())
-        found = deployment(reading, rules, wanted.model, wanted.env)
-        return _best(reading, wanted, found)
+        name, notes = config_name(reading, wanted.model)
+        verdict = _best(reading, wanted, deployment(reading, rules, name, wanted.env))
+        return verdict._replace(notes=(*notes, *verdict.notes))
     except KvplanError as error:
         return Verdict(reading, rules, refusal=str(error))
     except CannotPlan as stop:
         return Verdict(reading, rules, refusal=f"{str(stop).rstrip('.')}; the log's start-up got further.")
+
+
+def config_name(reading: LogReading, given: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """The name to look the model's config up by, and what is to be said of it.
+
+    A path of the server that printed the log is not here: its hub id (a cache directory's), or the bundled model that
+    the directory is named after. Refused where that leaves nothing.
+    """
+    name = given or reading.model
+    if given is not None or name is None or not _is_elsewhere(name):
+        return name, ()
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    id = hub_id(name)
+    if id != name:
+        return id, ()
+    if last and bundled.find(last) is not None:
+        return last, (f"The log's model is the path {name}; it is planned as the bundled model of that name.",)
+    raise Refused(f"The log's model is the path {name}, which is not here; name its config with --model.")
+
+
+def _is_elsewhere(name: str) -> bool:
+    """Whether the name is a path, and nothing is there on this machine."""
+    return ("\\" in name or local.is_path(name)) and local.find(name) is None
+
+
+def _check_architecture(reading: LogReading, result: Result) -> None:
+    """Refused where the log names another architecture than the config that was found."""
+    told, planned = reading.architecture, result.config.target.architecture
+    if told is not None and told != planned:
+        raise Refused(
+            f"The log's model is a {told}, and {result.model.id} is a {planned}; name the right config with --model."
+        )
 
 
 def _best(reading: LogReading, wanted: Wanted, found: Deployment) -> Verdict:
@@ -118,6 +153,7 @@ def gpu_names(reading: LogReading, given: str | None) -> tuple[tuple[str, ...], 
 def _on(reading: LogReading, wanted: Wanted, found: Deployment, gpu: str) -> Verdict:
     request = PlanRequest(args=found.args, gpu=gpu, offline=wanted.offline)
     result = plan(request)
+    _check_architecture(reading, result)
     notes = _length_note(result, found)
     base = Base(result.config, result.layers, result.block_size, result.mamba_block_size)
 
@@ -174,6 +210,7 @@ def _shape(made: ReleasePlan, reading: LogReading) -> dict[str, object]:
         "block sizes": made.sizes[:1] + made.sizes[2:],
         "bytes of a block": made.block_bytes,
         "blocks of a request": sorted(made.group_blocks(length)),
+        "what a request needs": needed_bytes(made, length) if reading.refusal is not None else (),
         "token line": [made.printed(number, length) for number in (997, 99_991)],
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan.logs.capacity import Printed
 from kvplan.logs.reading import LogReading
-from kvplan.verify.pool import ReleasePlan, outcomes, possible_blocks
+from kvplan.units import GIB
+from kvplan.verify.pool import ReleasePlan, longest_model_len, needed_bytes, outcomes, possible_blocks
 
 MAXIMUM_OUTCOMES = 200_000
 
@@ -44,7 +46,10 @@ def compared(reading: LogReading, plan: ReleasePlan, memory: Memory) -> tuple[li
     lines = _block_lines(reading, plan)
     length = reading.max_model_len
     blocks = _possible(plan, memory)
-    if length is None or not blocks or not _has_capacity(reading):
+    if length is None:
+        return lines, None
+    lines += _refusal_lines(reading, plan, memory, length)
+    if not blocks or not _has_capacity(reading):
         return lines, None
     found = _best(reading, plan, blocks, length)
     return lines + _capacity_lines(reading, found, blocks), found
@@ -76,6 +81,38 @@ def _block_lines(reading: LogReading, plan: ReleasePlan) -> list[Line]:
     if reading.layout is not None and plan.layout is not None:
         lines.append(Line("layout", reading.layout, plan.layout, reading.layout == plan.layout))
     return lines
+
+
+def _refusal_lines(reading: LogReading, plan: ReleasePlan, memory: Memory, length: int) -> list[Line]:
+    """What vLLM's refusal says that one request needs, and the longest that would fit."""
+    refusal = reading.refusal
+    if refusal is None or memory.stages is None:
+        return []
+    lines = []
+    if refusal.needed_gib is not None:
+        needed = [round(size / GIB, 2) for size in needed_bytes(plan, length)]
+        agreeing = refusal.needed_gib in needed
+        lines.append(Line("needed_gib", refusal.needed_gib, refusal.needed_gib if agreeing else max(needed), agreeing))
+    if refusal.estimated_max_model_len is not None:
+        told = refusal.estimated_max_model_len
+        planned = _estimated(plan, memory.stages, length, told, reserved=reading.available_from == "refusal")
+        lines.append(Line("estimated_max_model_len", told, planned, told == planned))
+    return lines
+
+
+def _estimated(plan: ReleasePlan, stages: Sequence[range], length: int, told: int, *, reserved: bool) -> int:
+    """The longest length by the memory: the log's where some value that prints as its GiB gives it, else the nearest.
+
+    ``reserved``: the memory is the error's own, from which a null block is taken already.
+    """
+    null = plan.block_bytes if reserved and plan.rules.null_block == "reserved" else (0,) * len(stages)
+
+    def at(step: int) -> int:
+        memory = [each[min(step, len(each) - 1)] + block for each, block in zip(stages, null, strict=True)]
+        return longest_model_len(plan, memory, length)
+
+    steps = range(max(len(each) for each in stages))
+    return at(min(bisect_left(steps, told, key=at), len(steps) - 1))
 
 
 def _padding_line(reading: LogReading, plan: ReleasePlan) -> Line:
@@ -166,6 +203,11 @@ def _capacity_cause(line: Line, plan: ReleasePlan, found: Found | None, length: 
             f"into the planned blocks of {sizes} bytes, so page sizes or groups differ."
         )
     held = plan.group_blocks(length) if length is not None else ()
+    if line.what in ("needed_gib", "estimated_max_model_len"):
+        return (
+            f"What one request needs differs ({log} in the log, {ours} in the plan): the plan counts {sum(held):,} "
+            f"blocks of {sizes} bytes."
+        )
     if line.what == "kv_cache_size_tokens":
         return (
             f"The tokens differ ({log} in the log, {ours} in the plan with {found.num_blocks if found else 0:,} blocks "

@@ -5,6 +5,7 @@ Pure: from 0.33.0's layers (respec.Base), the rules of the release and the memor
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -43,6 +44,10 @@ class ReleasePlan(NamedTuple):
     limits: Limits
     mode: str
     configured_block_size: int
+    layers: tuple[CacheLayer, ...]
+    """With the release's specs, before pages are unified."""
+    whole_block_bytes: int
+    """Bytes of a block that holds all stages' layers."""
     prefill_context_parallel_size: int = 1
 
     def group_blocks(self, max_model_len: int) -> tuple[int, ...]:
@@ -62,6 +67,17 @@ class ReleasePlan(NamedTuple):
             checkpoint_blocks=spec.num_prefill_checkpoint_blocks,
         )
 
+    def layer_bytes(self, max_model_len: int) -> tuple[int, ...]:
+        """Bytes that one request holds in each stage's layers, each reckoned alone."""
+        limits = self.limits._replace(max_model_len=max_model_len)
+        known: dict[Spec, int] = {}
+        out = [0] * len(self.block_bytes)
+        for layer in self.layers:
+            if layer.spec not in known:
+                known[layer.spec] = self._blocks(layer.spec, limits) * layer.spec.page_size_bytes
+            out[layer.stage] += known[layer.spec]
+        return tuple(out)
+
     def printed(self, num_blocks: int, max_model_len: int) -> Printed:
         """The tokens and the concurrency that a pool of ``num_blocks`` blocks prints."""
         return tokens_and_concurrency(
@@ -78,6 +94,30 @@ class ReleasePlan(NamedTuple):
 
     def _block_size(self, group: Grouped, max_model_len: int) -> int:
         return max_model_len if isinstance(group.spec, StateSpec) and self.mode == "none" else group.spec.block_size
+
+
+def needed_bytes(plan: ReleasePlan, max_model_len: int) -> tuple[int, ...]:
+    """What the release's check asks of each pipeline stage's memory for one request; one number where one decides."""
+    held = plan.group_blocks(max_model_len)
+    if plan.rules.check == "layers":
+        return plan.layer_bytes(max_model_len)
+    if plan.rules.check == "all_stages":
+        return (plan.whole_block_bytes * sum(held),)
+    return tuple(size * sum(held) for size in plan.block_bytes)
+
+
+def longest_model_len(plan: ReleasePlan, memory: Sequence[int], max_model_len: int) -> int:
+    """The longest length that the release's error names for this memory of the stages (bytes); 0 where none fits."""
+    reserved = plan.block_bytes if plan.rules.null_block == "reserved" else (0,) * len(memory)
+    budgets = [size - block for size, block in zip(memory, reserved, strict=True)]
+
+    def fits(length: int) -> bool:
+        needed = needed_bytes(plan, length)
+        if len(needed) != len(budgets):
+            return needed[0] <= min(budgets)
+        return all(need <= budget for need, budget in zip(needed, budgets, strict=True))
+
+    return bisect_left(range(1, max_model_len + 1), True, key=lambda length: not fits(length))
 
 
 def page_bytes(group: Grouped) -> int:
@@ -126,6 +166,8 @@ def release_plan(
         limits=limits,
         mode=mode,
         configured_block_size=made.block_size,
+        layers=layers,
+        whole_block_bytes=groups.packed_bytes or bytes_per_block(groups.groups, resolved or _LAYER_OUTERMOST),
         prefill_context_parallel_size=config.prefill_context_parallel_size,
     )
 

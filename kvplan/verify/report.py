@@ -16,6 +16,8 @@ _TITLES = {
     "mamba_padding_pct": "state padding, %",
     "padding_layers": "padding layers",
     "layout": "KV cache layout",
+    "needed_gib": "one request needs, GiB",
+    "estimated_max_model_len": "longest that would fit",
     "num_gpu_blocks": "blocks",
     "kv_cache_size_tokens": "KV cache size, tokens",
     "max_concurrency": "maximum concurrency",
