@@ -15,5 +15,4 @@ _WHY = ("per_layer_config, layer_types", "model_executor/models/gemma4_dspark.py
 
 
 def layers(model: Model) -> list[AttentionLayer]:
-    """They are numbered from 0, whatever the target has."""
-    return own_layers(model, _WHY)
+    return own_layers(model, "model", _WHY)

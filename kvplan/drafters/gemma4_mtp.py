@@ -17,8 +17,8 @@ ARCHITECTURES = ("Gemma4MTPModel",)
 _WHY = ("layer_types", "v1/worker/gpu/spec_decode/gemma4/speculator.py, Gemma4Speculator")
 
 
-def own_layers(model: Model, why: Why) -> list[AttentionLayer]:
-    """The drafter's layers with the heads that each has of its own."""
+def own_layers(model: Model, prefix: str, why: Why) -> list[AttentionLayer]:
+    """The drafter's layers, numbered from 0, with the heads that each has of its own."""
     config = model.config
     count = num_layers(config)
     config.texts("layer_types", length=count)
@@ -26,7 +26,7 @@ def own_layers(model: Model, why: Why) -> list[AttentionLayer]:
     return [
         attention(
             model,
-            f"model.layers.{i}.self_attn.attn",
+            f"{prefix}.layers.{i}.self_attn.attn",
             why,
             num_heads=config.integer("num_attention_heads"),
             num_kv_heads=own.get(i, config).integer("num_key_value_heads", config.integer("num_key_value_heads")),
@@ -52,5 +52,5 @@ def layers(model: Model) -> list[AttentionLayer]:
     kinds = model.config.texts("layer_types")
     return [
         layer._replace(kv_sharing_target=f"{prefix}.{sources[kind]}.self_attn.attn") if kind in sources else layer
-        for layer, kind in zip(own_layers(model, _WHY), kinds, strict=True)
+        for layer, kind in zip(own_layers(model, "draft_model", _WHY), kinds, strict=True)
     ]
