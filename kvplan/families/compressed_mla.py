@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kvplan.errors import Refused
 from kvplan.hf import Config
 from kvplan.layers import CustomLayer
-from kvplan.model import Model
+from kvplan.model import TARGET, Model
 from kvplan.spec import SLIDING_WINDOW_MLA, AttentionSpec
 
 if TYPE_CHECKING:
@@ -49,6 +49,15 @@ class Latents(NamedTuple):
 def plain(backend: str, dtype_name: str) -> Latents:
     """Latents in rows of their element type: bf16, or fp8 with one scale per tensor."""
     return Latents(backend, dtype_name, "float8_e4m3fn" if dtype_name.startswith("fp8") else "bfloat16")
+
+
+def unstored(model: Model, backend: str, name: str) -> Refused:
+    """The refusal of a KV cache dtype that the backend's kernels do not read."""
+    flag = "--kv-cache-dtype" if model.owner == TARGET else "--speculative-config kv_cache_dtype"
+    return Refused(
+        f"{flag} {name} is not one that {backend} stores for {model.architecture} on {model.engine.gpu.name}; "
+        "use fp8 or auto."
+    )
 
 
 def drafter_latents(model: Model, latents: Callable[[Model], Latents]) -> Latents:

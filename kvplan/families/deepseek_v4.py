@@ -19,6 +19,7 @@ from kvplan.families.compressed_mla import (
     indexer_row,
     latent_spec,
     plain,
+    unstored,
     window_cache,
 )
 from kvplan.families.registry import Traits
@@ -80,10 +81,7 @@ def latents(model: Model) -> Latents:
     packs = backend.startswith("FLASHMLA") or model.engine.gpu.capability[0] == 12
     fp8 = name.startswith("fp8") and (packs or name not in (_PACKED, "fp8_per_token_head"))
     if not fp8 and name != "auto" and (packs or name != "bfloat16"):
-        raise Refused(
-            f"--kv-cache-dtype {name} is not one that {backend} stores for {model.architecture} on "
-            f"{model.engine.gpu.name}; use fp8 or auto."
-        )
+        raise unstored(model, backend, name)
     stored = plain(backend, name)
     if packs:
         stored = Latents(backend, _PACKED, "uint8", _PACKED_PAGE, _PACKED_ROW, _PACKED_ROW)

@@ -21,6 +21,7 @@ from kvplan.families.compressed_mla import (
     indexer_row,
     latent_spec,
     plain,
+    unstored,
     window_cache,
 )
 from kvplan.families.registry import Traits
@@ -93,6 +94,8 @@ def _check_role(config: Config, i: int, role: Role, indexers: list[int]) -> None
         problem = "names a layer whose compress_ratios entry is 0, which has nothing to compress"
     elif role.ratio and role.source is None:
         problem = f"has no layer up to layer {i}, whose compressed latents come from one"
+    elif role.ratio and min(indexers, default=i + 1) > i:
+        raise config.error("index_source_layer_ids", f"has no layer up to layer {i}, which attends to what one picks")
     elif role.has_indexer and not role.is_source and role.source not in indexers:
         problem = f"must name layers that own an indexer, as layer {i} reads the index keys of its source"
     if problem is not None:
@@ -141,12 +144,10 @@ def latents(model: Model) -> Latents:
     short_rows = major == 10
     if packs and name in ("auto", "fp8"):
         name = _FP4 if backend.startswith("FLASHMLA_MEGA") else _FP8
-    known = (_FP8, _FP4) if packs and short_rows else (_FP8,) if packs else ("auto", "bfloat16", "fp8", "fp8_e4m3")
-    if name not in known:
-        raise Refused(
-            f"--kv-cache-dtype {name} is not one that {backend} stores for {model.architecture} on "
-            f"{model.engine.gpu.name}; use fp8 or auto."
-        )
+    known = (_FP8, _FP4) if short_rows else (_FP8,)
+    fp8 = name.startswith("fp8") and name not in (_FP8, "fp8_per_token_head")
+    if name not in known if packs else not fp8 and name not in ("auto", "bfloat16"):
+        raise unstored(model, backend, name)
     if not packs:
         return plain(backend, name)
     if not short_rows:

@@ -6,11 +6,12 @@ vLLM: model_executor/models/qwen3_next.py and qwen3_5.py; the state is model_exe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kvplan.families.common import attention, head_dim, num_layers
 from kvplan.families.registry import Traits
 from kvplan.families.states import gated_delta_net
-from kvplan.layers import Layer, StateLayer
+from kvplan.layers import AttentionLayer, Layer, StateLayer, Why
 from kvplan.model import Model
 
 ARCHITECTURES = (
@@ -43,10 +44,12 @@ def prefill_backend(model: Model) -> str:
     return "cutedsl" if requested == "cutedsl" and major == 10 and small_keys else "triton"
 
 
-def layers(model: Model) -> Iterator[Layer]:
+def linear_attention(model: Model) -> StateLayer:
+    """A gated delta net layer. Its prefill exports checkpoints where FlashInfer's kernel runs it."""
     config = model.config
-    count = num_layers(config)
-    prefix = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"
+    gate = config.get("output_gate_type", "silu")
+    if gate not in ("silu", "swish", "sigmoid"):
+        raise config.error("output_gate_type", f"must be silu, swish or sigmoid, got {gate!r}")
     shapes, dtypes = gated_delta_net(
         model,
         num_k_heads=config.integer("linear_num_key_heads"),
@@ -56,7 +59,7 @@ def layers(model: Model) -> Iterator[Layer]:
         conv_kernel=config.integer("linear_conv_kernel_dim"),
     )
     exports = model.engine.mamba_cache_mode == "align" and prefill_backend(model) == "flashinfer"
-    state = StateLayer(
+    return StateLayer(
         name="",
         mamba_type="gdn_attention",
         shapes=shapes,
@@ -65,15 +68,27 @@ def layers(model: Model) -> Iterator[Layer]:
         backend="GDN_ATTN",
         shared_checkpoint_alignment=_FLASHINFER_CHECKPOINT_ALIGNMENT if exports else None,
     )
-    full = attention(
+
+
+def full_attention(model: Model, why: Why = _FULL, **fields: Any) -> AttentionLayer:
+    """A layer of `Qwen3NextAttention`; ``fields`` are AttentionLayer's."""
+    config = model.config
+    return attention(
         model,
         "",
-        _FULL,
+        why,
         num_heads=config.integer("num_attention_heads"),
         num_kv_heads=config.integer("num_key_value_heads"),
         head_size=head_dim(config),
+        **fields,
     )
-    kinds = config.texts("layer_types", length=count, allowed=("linear_attention", "full_attention"))
+
+
+def layers(model: Model) -> Iterator[Layer]:
+    config = model.config
+    prefix = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"
+    state, full = linear_attention(model), full_attention(model)
+    kinds = config.texts("layer_types", length=num_layers(config), allowed=("linear_attention", "full_attention"))
     for i, kind in enumerate(kinds):
         if kind == "linear_attention":
             yield state._replace(name=f"{prefix}.layers.{i}.linear_attn")
