@@ -77,8 +77,13 @@ def attention(
 ) -> AttentionLayer:
     """An `Attention` layer from head counts of the whole model; ``fields`` are AttentionLayer's.
 
-    Refused where the query heads of a rank do not share its KV heads evenly, as `Attention` refuses.
+    Refused where the query heads of a rank do not share its KV heads evenly, as `Attention` refuses, and where a head
+    would hold nothing.
     """
+    if head_size < 1:
+        raise Refused(
+            f"{model.config.where}: the attention heads come out with a size of {head_size}; correct hidden_size."
+        )
     layer = AttentionLayer(
         name=name,
         num_heads=model.heads_per_rank(num_heads),
