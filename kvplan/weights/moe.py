@@ -1,0 +1,32 @@
+"""Layers with routed experts: the router, the experts, and what runs beside them for every token."""
+
+from __future__ import annotations
+
+from kvplan.weights.builder import Builder
+
+FLOAT = "float32"
+CORRECTION = "e_score_correction_bias"
+
+
+def router(
+    b: Builder,
+    prefix: str,
+    experts: int,
+    *,
+    dtype: str | None = None,
+    correction: str | None = None,
+    bias: bool = False,
+    quantized: bool = False,
+) -> None:
+    """The router's matrix, whole on every rank; ``correction`` names its bias on the scores, in float32.
+
+    vLLM: `GateLinear`, which few model classes let be quantised.
+    """
+    b.replicated(prefix, b.config.integer("hidden_size"), experts, dtype=dtype, bias=bias, quantized=quantized)
+    if correction is not None:
+        b.add(f"{prefix}.{correction}", experts, FLOAT)
+
+
+def shared_expert_gate(b: Builder, prefix: str) -> None:
+    """The gate on a shared expert's output, never quantised."""
+    b.replicated(f"{prefix}.shared_expert_gate", b.config.integer("hidden_size"), 1, quantized=False)

@@ -1,0 +1,1 @@
+"""One file per quantisation: which tensors a layer has under it."""
