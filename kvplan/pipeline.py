@@ -9,6 +9,7 @@ from kvplan import gpus, hf, layout, selection, sources
 from kvplan.cache import stages
 from kvplan.cache.build import Stage, build
 from kvplan.connectors import deployment_layout
+from kvplan.drafters.checks import split_over_groups
 from kvplan.engine import speculators
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts
 from kvplan.engine.facts import model_type, num_hidden_layers
@@ -16,6 +17,7 @@ from kvplan.engine.hybrid_manager import connector
 from kvplan.engine.resolve import resolve
 from kvplan.errors import KvplanError
 from kvplan.kernel_blocks import kernel_blocks
+from kvplan.model import DRAFTER
 from kvplan.planning import MAIN, PACKED, UNIFORM, plan_layers
 from kvplan.result import DrafterInfo, Layout, ModelInfo, Plan, Reason, Result
 from kvplan.sides import sides
@@ -64,8 +66,12 @@ def read(args: EngineArgs, *, offline: bool) -> tuple[EngineArgs, Inputs]:
     if target.config.get("speculators_config") is not None:
         args = speculators.redirect(args, hf.read_drafter(target).root)
         target = sources.resolve(args.model, offline=offline)
-    drafter = _drafter_source(args, offline)
-    return args, Inputs(target, hf.read(target), drafter, _drafter_facts(drafter))
+    return args, inputs_of(target, _drafter_source(args, offline))
+
+
+def inputs_of(target: Source, drafter: Source | None) -> Inputs:
+    """The configs, read with the defaults of their classes. KvplanError for a field that cannot be used."""
+    return Inputs(target, hf.read(target), drafter, _drafter_facts(drafter))
 
 
 def plan(request: PlanRequest) -> Result:
@@ -164,7 +170,9 @@ class _Planner:
         ``used``: whether the engine uses it; then a cache that its workers cannot bind keeps it from starting.
         """
         made = self._plan(self.layers, grouping, layout_name, self.memory, self.config.pipeline_parallel_size)
-        return with_kernel_blocks(made, self.layers, used=used)
+        drafted = [layer.name for layer in self.layers if layer.owner == DRAFTER]
+        split = split_over_groups(self.config, drafted, [group.layers for group in made.groups])
+        return with_kernel_blocks(made, self.layers, used=used, died=split)
 
     def worker_plan(self, layers: tuple[CacheLayer, ...], grouping: str, layout_name: str) -> Plan:
         """The plan of one worker's layers alone, without a budget: what its layout preference reckons with."""
@@ -196,23 +204,24 @@ class _Planner:
         )
 
 
-def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...], *, used: bool) -> Plan:
+def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...], *, used: bool, died: str | None = None) -> Plan:
     """The plan with each group's kernel block size, and what a cache that cannot be bound dies of.
 
-    That is the plan's error where it is ``used`` and has no other, and a note where it is not.
+    That is the plan's error where it is ``used`` and has no other, and a note where it is not. ``died``: what the
+    workers die of besides.
     """
     if not made.groups:
         return made
     stages = len(made.bytes_per_block_per_stage) or 1
     bound = kernel_blocks(made, layers)
-    errors = [bound.error] + [kernel_blocks(made, layers, stage).error for stage in range(1, stages)]
+    errors = [bound.error, died] + [kernel_blocks(made, layers, stage).error for stage in range(1, stages)]
     sizes = bound.group_sizes + (None,) * (len(made.groups) - len(bound.group_sizes))
     groups = tuple(group._replace(kernel_block_size=size) for group, size in zip(made.groups, sizes, strict=True))
-    died = list(dict.fromkeys(error for error in errors if error is not None))
+    told = list(dict.fromkeys(error for error in errors if error is not None))
     error = made.error
-    if used and error is None and died:
-        error = died.pop(0)
-    return made._replace(groups=groups, notes=(*made.notes, *died), error=error)
+    if used and error is None and told:
+        error = told.pop(0)
+    return made._replace(groups=groups, notes=(*made.notes, *told), error=error)
 
 
 def _layout(request: PlanRequest, config: EngineConfig, built: tuple[Stage, ...], planner: _Planner) -> Layout:

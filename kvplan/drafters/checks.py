@@ -6,6 +6,7 @@ Sources: v1/worker/gpu/spec_decode (eagle3_utils.py, dflash/speculator.py, utils
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kvplan.engine import hooks
@@ -154,3 +155,25 @@ def check_anchor(root: Config) -> None:
     section = root.section("dflash_config")
     if section is not None and section.truthy("sample_from_anchor"):
         raise Refused(f"{section.where}: sample_from_anchor is true, which vLLM 0.33.0 does not run for DFlash.")
+
+
+_SEVERAL_GROUPS = frozenset(("Step3p5MTP", "Gemma4MTPModel"))
+"""Drafters whose V1 proposers read several KV cache groups."""
+
+
+def split_over_groups(engine: EngineConfig, drafted: Iterable[str], groups: Iterable[Iterable[str]]) -> str | None:
+    """What the V1 runner dies of where the drafter's layers lie in several groups (`validate_same_kv_cache_group`).
+
+    ``drafted``: names of the drafter's layers; ``groups``: the names of each group's.
+    """
+    speculative = engine.speculative
+    if speculative is None or engine.use_v2_model_runner or speculative.architecture in _SEVERAL_GROUPS:
+        return None
+    names = set(drafted)
+    holding = sum(1 for group in groups if not names.isdisjoint(group))
+    if holding < 2:
+        return None
+    return (
+        f"the V1 model runner needs all layers of the drafter in one KV cache group, and they lie in {holding}; unset "
+        "VLLM_USE_V2_MODEL_RUNNER or choose another drafter."
+    )
