@@ -215,6 +215,7 @@ def verify(
     model: Annotated[
         str | None, typer.Option("--model", metavar="MODEL", help="Config of the log's model: path, bundled or hub id.")
     ] = None,
+    drafter: Drafter = None,
     gpu: GpuName = None,
     engine: Engine = "vllm-0.33.0",
     offline: Offline = False,
@@ -230,6 +231,7 @@ def verify(
             os.environ,
             assume_engine=assume_engine,
             model=model,
+            drafter=drafter,
             gpu=gpu,
             engine=engine,
             offline=offline,
@@ -250,6 +252,14 @@ def args(
     from kvplan.commands import args as command
 
     _finish(command.run(words or []), output)
+
+
+@app.command()
+def models(format: ShortFormat = "text", output: Output = None) -> None:
+    """Every architecture that is planned, what of it was compared with a real engine, and the bundled ids."""
+    from kvplan.commands.models import run as command
+
+    _finish(command(format, _view(output, False)), output)
 
 
 @app.command()

@@ -1,0 +1,58 @@
+"""Model configs as directories that vLLM reads, and classes for model types that only a repository's code knows."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from kvplan.sources import resolve
+
+_NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
+
+
+class Checkpoints:
+    """Directories with the files of models, made when first asked for and gone with this object."""
+
+    def __init__(self, extra_configs: Path | None = None) -> None:
+        self._root = tempfile.TemporaryDirectory(prefix="kvplan-recorder-")
+        self._extra = extra_configs
+
+    def path(self, name: str) -> str:
+        """The directory of a bundled id, or of a file ``name``.json among the extra configs."""
+        folder = Path(self._root.name) / name.replace("/", "__")
+        if not folder.exists():
+            extra = self._extra / f"{name}.json" if self._extra else None
+            source = resolve(str(extra) if extra and extra.is_file() else name, offline=True)
+            folder.mkdir()
+            files = {"config.json": source.config, **source.facts.get("files", {})}
+            for file, content in files.items():
+                (folder / file).write_text(json.dumps(content))
+        return str(folder)
+
+
+def register_unknown_types(config: Any) -> None:
+    """Give every unknown ``model_type`` in a config a class that keeps the config's fields as attributes."""
+    from transformers import AutoConfig, PretrainedConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from vllm.transformers_utils.config import _CONFIG_REGISTRY
+
+    for section in (config, *(config.get(key) for key in _NESTED)):
+        if not isinstance(section, dict):
+            continue
+        name = section.get("model_type")
+        if isinstance(name, str) and name not in CONFIG_MAPPING and name not in _CONFIG_REGISTRY:
+            AutoConfig.register(name, type("AttributesConfig", (_attributes(PretrainedConfig),), {"model_type": name}))
+
+
+def _attributes(base: type) -> type:
+    class Attributes(base):  # type: ignore[misc]
+        def __init__(self, **fields: Any) -> None:
+            blocks = fields.get("block_configs")
+            if isinstance(blocks, list):  # read as attributes of attributes
+                fields["block_configs"] = json.loads(json.dumps(blocks), object_hook=lambda d: SimpleNamespace(**d))
+            super().__init__(**fields)
+
+    return Attributes
