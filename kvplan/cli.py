@@ -241,6 +241,40 @@ def verify(
     )
 
 
+@app.command()
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Deployments with their limits.")],
+    update: Annotated[bool, typer.Option("--update", help="Record the plans in kvplan.lock beside the file.")] = False,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="Rules for all deployments: vllm-0.33.0, vllm-next.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="Compare with these engine rules, in place of the lock.")
+    ] = None,
+    offline: Offline = False,
+    format: Annotated[
+        str,
+        typer.Option("--format", show_default=False, help="text (default), json, markdown, csv, junit or github."),
+    ] = "text",
+    output: Output = None,
+) -> None:
+    """Do the deployments of a file still meet their limits and their recorded baseline?"""
+    from kvplan.commands import check as command
+
+    _finish(
+        command.run(
+            file,
+            update=update,
+            engine=engine,
+            against=against,
+            offline=offline,
+            format=format,
+            view=_view(output, False),
+        ),
+        output,
+    )
+
+
 @app.command(context_settings=_ANY_FLAG)
 def args(
     words: Annotated[

@@ -43,6 +43,7 @@ def run(
     *,
     assume_engine: str | None = None,
     model: str | None = None,
+    drafter: str | None = None,
     gpu: str | None = None,
     engine: str = ENGINES[0],
     offline: bool = False,
@@ -57,6 +58,7 @@ def run(
     wanted = Wanted(
         assume_engine=assume_engine,
         model=model,
+        drafter=drafter,
         gpu=gpu,
         offline=offline,
         engine=one_of("--engine", engine, ENGINES),

@@ -62,6 +62,14 @@ CHANGES = (
            "The stride between two blocks is their page."),
     Change("0.9.0", "state_prefix_caching", "off", "config/model.py is_prefix_caching_supported",
            "Prefix caching is off by default for models with state layers."),
+    Change("0.9.0", "connector_groups", "never", "config.py VllmConfig.__post_init__",
+           "With a KV connector all layers share one group."),
+    Change("0.9.0", "kv_event_groups", "never", "config.py VllmConfig.__post_init__",
+           "With KV events all layers share one group."),
+    Change("0.9.0", "chunk_groups", "always", "config.py VllmConfig.__post_init__",
+           "Chunked local attention has groups of its own."),
+    Change("0.9.0", "nemotron_state", "model_dtype", "model_executor/models/config.py",
+           "The state of Nemotron-H has the model's dtype."),
     Change("0.9.0", "check", "layers", f"{_UTILS} check_enough_kv_cache_memory",
            "A request must fit as the sum of what a rank's own layers hold."),
     Change("0.9.0", "null_block", "not_reserved", f"{_UTILS} check_enough_kv_cache_memory",
@@ -80,6 +88,10 @@ CHANGES = (
            "A request takes one block of each state group, drafting or not."),
     Change("0.10.0", "hybrid_block", "multiple_of_16", _CONFIG,
            "The attention block is the multiple of 16 tokens that holds a state."),
+    Change("0.10.0", "chunk_groups", "not_drafting", "config.py VllmConfig.__post_init__",
+           "Chunked local attention has groups of its own unless a drafter runs on the target's hidden states."),
+    Change("0.10.1", "chunk_groups", "on_request", "envs.py VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
+           "Chunked local attention is cached as full attention unless the variable is 1."),
     Change("0.10.1", "token_line", "pool_times_smallest_block", f"{_UTILS} _get_kv_cache_config_uniform_page_size",
            "Tokens are blocks // groups x the smallest block size of the groups."),
     Change("0.10.2", "context_parallel", "decode", f"{_UTILS} _get_kv_cache_config_uniform_type",
@@ -96,6 +108,12 @@ CHANGES = (
            "The group size is the largest bucket where that is less than 1.25 x the smallest."),
     Change("0.12.0", "pages", "scaled", f"{_UTILS} unify_kv_cache_spec_page_size",
            "A page that divides the largest gets a larger block size."),
+    Change("0.13.0", "connector_groups", "on_request", "config/vllm.py VllmConfig.__post_init__",
+           "With a KV connector all layers share one group unless --no-disable-hybrid-kv-cache-manager is given."),
+    Change("0.13.0", "nemotron_state", "config", "model_executor/models/config.py NemotronHForCausalLMConfig",
+           "The state of Nemotron-H has the dtype that its config names."),
+    Change("0.14.0", "chunk_groups", "not_drafting", "envs.py VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
+           "Chunked local attention has groups of its own unless a drafter runs on the target's hidden states."),
     Change("0.14.0", "check", "all_stages", f"{_UTILS} get_kv_cache_configs",
            "A request must fit in whole blocks of all stages' layers, on the rank that has least."),
     Change("0.15.0", "mamba", "cache_mode", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
@@ -108,6 +126,8 @@ CHANGES = (
            "As before, without the exception for Blackwell."),
     Change("0.18.0", "cuda_graphs", "counted_on_request", "v1/worker/gpu_worker.py determine_available_memory",
            "CUDA graphs are estimated, and taken off with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1."),
+    Change("0.20.0", "kv_event_groups", "always", "config/vllm.py VllmConfig.__post_init__",
+           "KV events do not touch the groups."),
     Change("0.20.0", "cuda_graphs", "counted", "envs.py VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
            "CUDA graphs are estimated and taken off the KV memory by default."),
     Change("0.20.0", "hybrid_block", "backend", _PLATFORM,
@@ -120,6 +140,8 @@ CHANGES = (
            "The token line is not multiplied any more."),
     Change("0.20.1", "override", "in_memory", f"{_UTILS} get_kv_cache_configs",
            "num_gpu_blocks_override replaces the available memory before the check."),
+    Change("0.22.0", "connector_groups", "by_connector", "config/vllm.py VllmConfig.__post_init__",
+           "With a KV connector that moves several groups, layers keep them."),
     Change("0.22.0", "mamba", "cache_mode_all_drafting", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
            "In all mode the drafted tokens count too."),
     Change("0.24.0", "packed", "deepseek_v4_or_connector", f"{_UTILS} _use_packed_kv_cache_config",
@@ -197,6 +219,10 @@ class Rules(NamedTuple):
     window_block: str
     block_stride: str
     state_prefix_caching: str
+    connector_groups: str
+    kv_event_groups: str
+    chunk_groups: str
+    nemotron_state: str
     check: str
     null_block: str
     override: str

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kvplan.engine.args import EngineArgs
+from kvplan.engine.args import EngineArgs, EngineConfig
 from kvplan.errors import Refused
 from kvplan.logs.reading import LogReading
 from kvplan.logs.rules import Rules
@@ -27,6 +27,7 @@ _FURTHER = (
     "convert",
     "enable_dbo",
     "ubatch_size",
+    "kv_events_config",
 )
 # What decides weights or memory and never a cache spec, or names what another line tells better.
 _DROPPED = frozenset(
@@ -93,8 +94,13 @@ class Deployment(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def deployment(reading: LogReading, rules: Rules, model: str | None, env: Mapping[str, str]) -> Deployment:
-    """The options of the log's deployment. Refused, by name, where the log does not hold enough to plan it."""
+def deployment(
+    reading: LogReading, rules: Rules, model: str | None, env: Mapping[str, str], drafter: str | None = None
+) -> Deployment:
+    """The options of the log's deployment. Refused, by name, where the log does not hold enough to plan it.
+
+    ``model`` and ``drafter`` name the configs; the drafter's only where it is not the log's own.
+    """
     if model is None:
         raise Refused("The log does not name the model; name its config with --model.")
     if reading.engine == "V0":
@@ -108,6 +114,14 @@ def deployment(reading: LogReading, rules: Rules, model: str | None, env: Mappin
     fields = _fields(options)
     fields["max_model_len"] = reading.max_model_len
     notes: list[str] = []
+    if reading.options is None:
+        notes.append("The log does not hold the options; those that it does not show are taken as vLLM's defaults.")
+    for name, size in _ranks(reading).items():
+        if size > 1 and name not in fields:
+            fields[name] = size
+            notes.append(f"The log's ranks tell --{name.replace('_', '-')} {size}.")
+    if drafter is not None:
+        fields["speculative_config"] = {**fields.get("speculative_config", {}), "model": drafter}
     told = options.get("mamba_cache_mode")
     if "enable_prefix_caching" not in fields and rules.state_prefix_caching == "off":
         fields["enable_prefix_caching"] = told not in (None, "none")  # only state layers take notice of it
@@ -121,6 +135,32 @@ def deployment(reading: LogReading, rules: Rules, model: str | None, env: Mappin
         **fields,
     )
     return Deployment(args, reading.max_model_len, told if isinstance(told, str) else None, tuple(notes))
+
+
+def as_printed(args: EngineArgs, config: EngineConfig, reading: LogReading, rules: Rules) -> EngineArgs:
+    """The options with what 0.33.0 resolves otherwise than the log's release did, set to the release's.
+
+    The KV dtype that the engine line still calls auto is the model's, though 0.33.0 follows a ModelOpt checkpoint; the
+    state of Nemotron-H had the model's dtype.
+    """
+    told = (reading.engine_config or {}).get("kv_cache_dtype")
+    modelopt = (config.quantization or "").startswith("modelopt")
+    if told == "auto" and config.cache_dtype != "auto" and modelopt:
+        args = args._replace(kv_cache_dtype=config.dtype)
+    nemotron = config.target.architecture.startswith("NemotronH")
+    if nemotron and rules.nemotron_state == "model_dtype" and args.mamba_ssm_cache_dtype == "auto":
+        args = args._replace(mamba_ssm_cache_dtype=config.dtype)
+    return args
+
+
+def _ranks(reading: LogReading) -> dict[str, int]:
+    """Parallel sizes as the process tags of the ranks show them (Worker_PP1_TP3)."""
+    tags = [rank for rank, _ in (*reading.memory.available_gib, *reading.memory.weights_gib)]
+    found = {}
+    for name, axis in (("tensor_parallel_size", "TP"), ("pipeline_parallel_size", "PP")):
+        numbers = [int(number) for tag in tags for number in re.findall(rf"_{axis}([0-9]{{1,4}})", tag)]
+        found[name] = max(numbers, default=0) + 1
+    return found
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kvplan import gpus, selection
@@ -16,7 +16,7 @@ from kvplan.planning.layer_set import CannotPlan
 from kvplan.result import Result
 from kvplan.sources import bundled, local
 from kvplan.units import GIB
-from kvplan.verify.deployment import Deployment, deployment
+from kvplan.verify.deployment import Deployment, as_printed, deployment
 from kvplan.verify.lines import Found, Line, Memory, compared, first_cause
 from kvplan.verify.pool import ReleasePlan, needed_bytes, release_plan
 from kvplan.verify.respec import Base
@@ -30,6 +30,7 @@ class Wanted(NamedTuple):
 
     assume_engine: str | None = None
     model: str | None = None
+    drafter: str | None = None
     gpu: str | None = None
     offline: bool = False
     engine: str = selection.RELEASED
@@ -50,6 +51,8 @@ class Verdict(NamedTuple):
     refusal: str | None = None
     """Why the log cannot be judged."""
     notes: tuple[str, ...] = ()
+    exact_bytes: int | None = None
+    """The KV memory where the log tells its bytes."""
 
     @property
     def exit_code(self) -> int:
@@ -65,8 +68,9 @@ def judge(reading: LogReading, wanted: Wanted) -> Verdict:
     try:
         rules = rules_for(reading.version, assume=wanted.assume_engine, relevant=())
         name, notes = config_name(reading, wanted.model)
-        verdict = _best(reading, wanted, deployment(reading, rules, name, wanted.env))
-        return verdict._replace(notes=(*notes, *verdict.notes))
+        found = deployment(reading, rules, name, wanted.env, wanted.drafter)
+        verdict = _best(reading, wanted, found, rules)
+        return verdict._replace(notes=(*notes, *found.notes, *verdict.notes))
     except KvplanError as error:
         return Verdict(reading, rules, refusal=str(error))
     except CannotPlan as stop:
@@ -105,14 +109,14 @@ def _check_architecture(reading: LogReading, result: Result) -> None:
         )
 
 
-def _best(reading: LogReading, wanted: Wanted, found: Deployment) -> Verdict:
+def _best(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules) -> Verdict:
     """The GPU with which most agrees: the one that is named, or one of CANDIDATES where the log tells none."""
     names, told = gpu_names(reading, wanted.gpu)
     verdicts: list[tuple[str, Verdict]] = []
     first_error: KvplanError | CannotPlan | None = None
     for name in names:
         try:
-            verdict = _on(reading, wanted, found, name)
+            verdict = _on(reading, wanted, found, rules, name)
         except (KvplanError, CannotPlan) as error:
             first_error = first_error or error
             continue
@@ -123,10 +127,9 @@ def _best(reading: LogReading, wanted: Wanted, found: Deployment) -> Verdict:
         assert first_error is not None
         raise first_error
     name, best = max(verdicts, key=lambda pair: sum(line.agrees for line in pair[1].lines))
-    notes = best.notes if told else (*best.notes, _assumed(name, best.exit_code == 0))
     if not best.lines:
-        best = best._replace(refusal="The log holds no number that the plan could be compared with.")
-    return best._replace(notes=notes)
+        return best._replace(refusal="The log holds no number that the plan could be compared with.")
+    return best if told else best._replace(notes=(*best.notes, _assumed(name, best.exit_code == 0)))
 
 
 def _assumed(name: str, agrees: bool) -> str:
@@ -150,9 +153,12 @@ def gpu_names(reading: LogReading, given: str | None) -> tuple[tuple[str, ...], 
     return CANDIDATES, False
 
 
-def _on(reading: LogReading, wanted: Wanted, found: Deployment, gpu: str) -> Verdict:
+def _on(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules, gpu: str) -> Verdict:
     request = PlanRequest(args=found.args, gpu=gpu, offline=wanted.offline)
     result = plan(request)
+    args = as_printed(found.args, result.config, reading, rules)
+    if args != found.args:
+        result = plan(request._replace(args=args))
     _check_architecture(reading, result)
     notes = _length_note(result, found)
     base = Base(result.config, result.layers, result.block_size, result.mamba_block_size)
@@ -163,16 +169,15 @@ def _on(reading: LogReading, wanted: Wanted, found: Deployment, gpu: str) -> Ver
             base,
             layout=result.layout.name,
             told_mode=found.told_mode,
-            min_kv_cache_group_layers=found.args.min_kv_cache_group_layers
-            if wanted.engine == selection.NEXT
-            else None,
+            min_kv_cache_group_layers=found.args.min_kv_cache_group_layers if wanted.engine == selection.NEXT else None,
         )
 
     rules, made = placed(reading, wanted, planned)
     memory = memory_of(reading, result, wanted)
     lines, best = compared(reading, made, memory)
     cause = first_cause(lines, made, best, reading.max_model_len)
-    return Verdict(reading, rules, result, made, best, tuple(lines), cause, notes=notes)
+    exact = memory.stages[0][0] if memory.stages is not None and len(memory.stages[0]) == 1 else None
+    return Verdict(reading, rules, result, made, best, tuple(lines), cause, notes=notes, exact_bytes=exact)
 
 
 def _length_note(result: Result, found: Deployment) -> tuple[str, ...]:
@@ -181,7 +186,7 @@ def _length_note(result: Result, found: Deployment) -> tuple[str, ...]:
     return ()
 
 
-def placed(reading: LogReading, wanted: Wanted, planned) -> tuple[Rules, ReleasePlan]:  # type: ignore[no-untyped-def]
+def placed(reading: LogReading, wanted: Wanted, planned: Callable[[Rules], ReleasePlan]) -> tuple[Rules, ReleasePlan]:
     """The rules of the log's version and the plan by them.
 
     A development build is taken where the releases before and after it print the same for this deployment. Refused

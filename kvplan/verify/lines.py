@@ -52,7 +52,7 @@ def compared(reading: LogReading, plan: ReleasePlan, memory: Memory) -> tuple[li
     if not blocks or not _has_capacity(reading):
         return lines, None
     found = _best(reading, plan, blocks, length)
-    return lines + _capacity_lines(reading, found, blocks), found
+    return lines + _capacity_lines(reading, found), found
 
 
 def _has_capacity(reading: LogReading) -> bool:
@@ -71,15 +71,14 @@ def _block_lines(reading: LogReading, plan: ReleasePlan) -> list[Line]:
     made = plan.sizes
     lines = []
     if reading.attention_block_size is not None:
-        size = made.attention_block_size
-        lines.append(Line("attention_block_size", reading.attention_block_size, size, reading.attention_block_size == size))
+        lines.append(_line("attention_block_size", reading.attention_block_size, made.attention_block_size))
     if reading.mamba_padding_pct is not None:
         percent = None if made.state_padding_pct is None else float(f"{made.state_padding_pct:.2f}")
-        lines.append(Line("mamba_padding_pct", reading.mamba_padding_pct, percent, reading.mamba_padding_pct == percent))
+        lines.append(_line("mamba_padding_pct", reading.mamba_padding_pct, percent))
     if reading.padding:
         lines.append(_padding_line(reading, plan))
     if reading.layout is not None and plan.layout is not None:
-        lines.append(Line("layout", reading.layout, plan.layout, reading.layout == plan.layout))
+        lines.append(_line("layout", reading.layout, plan.layout))
     return lines
 
 
@@ -96,7 +95,7 @@ def _refusal_lines(reading: LogReading, plan: ReleasePlan, memory: Memory, lengt
     if refusal.estimated_max_model_len is not None:
         told = refusal.estimated_max_model_len
         planned = _estimated(plan, memory.stages, length, told, reserved=reading.available_from == "refusal")
-        lines.append(Line("estimated_max_model_len", told, planned, told == planned))
+        lines.append(_line("estimated_max_model_len", told, planned))
     return lines
 
 
@@ -150,20 +149,18 @@ def _best(reading: LogReading, plan: ReleasePlan, blocks: range, length: int) ->
     return found
 
 
-def _capacity_lines(reading: LogReading, found: Found, blocks: range) -> list[Line]:
+def _capacity_lines(reading: LogReading, found: Found) -> list[Line]:
     number, printed = found
-    lines = []
-    if reading.num_gpu_blocks is not None:
-        lines.append(Line("num_gpu_blocks", reading.num_gpu_blocks, number, reading.num_gpu_blocks == number))
-    if reading.kv_cache_size_tokens is not None:
-        tokens = printed.kv_cache_size_tokens
-        lines.append(
-            Line("kv_cache_size_tokens", reading.kv_cache_size_tokens, tokens, reading.kv_cache_size_tokens == tokens)
-        )
-    if reading.max_concurrency is not None:
-        ratio = float(printed.concurrency_text)
-        lines.append(Line("max_concurrency", reading.max_concurrency, ratio, reading.max_concurrency == ratio))
-    return lines
+    rows: tuple[tuple[str, Value, Value], ...] = (
+        ("num_gpu_blocks", reading.num_gpu_blocks, number),
+        ("kv_cache_size_tokens", reading.kv_cache_size_tokens, printed.kv_cache_size_tokens),
+        ("max_concurrency", reading.max_concurrency, float(printed.concurrency_text)),
+    )
+    return [_line(what, log, plan) for what, log, plan in rows if log is not None]
+
+
+def _line(what: str, log: Value, plan: Value) -> Line:
+    return Line(what, log, plan, log == plan)
 
 
 def first_cause(lines: Sequence[Line], plan: ReleasePlan, found: Found | None, length: int | None) -> str | None:

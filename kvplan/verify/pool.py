@@ -24,6 +24,7 @@ from kvplan.planning.layer_set import CannotPlan, Grouped
 from kvplan.planning.uniform_page import Bucket, GroupSize, least_padding_group_size
 from kvplan.spec import WINDOW_KINDS, AttentionSpec, CacheLayer, Limits, Spec, StateSpec
 from kvplan.verify.grouping import Groups, PaddedBucket, release_groups
+from kvplan.verify.manager import is_disabled
 from kvplan.verify.respec import Base, Sizes, respec, sizes, state_mode
 
 _LAYER_OUTERMOST = "LBNHC"
@@ -151,7 +152,7 @@ def release_plan(
         rules,
         layers,
         block_outermost=outermost,
-        disable_hybrid_kv_cache_manager=config.disable_hybrid_kv_cache_manager,
+        disable_hybrid_kv_cache_manager=is_disabled(rules, config),
         group_size=None if min_kv_cache_group_layers is None else least_padding(limits, min_kv_cache_group_layers),
     )
     if not groups.groups:
@@ -235,7 +236,8 @@ def _block_bytes(
         return (bytes_per_block(groups.groups, layout),)
     if len(groups.groups) > 1 and rules.reports == "each_rank":
         raise Refused(
-            f"each pipeline stage makes its own groups under vLLM {rules.release}, which is verified for one group only."
+            f"each pipeline stage makes its own groups under vLLM {rules.release}, which is verified for one group "
+            "only."
         )
     staged = on_stages(groups.groups, [layer.stage for layer in layers], num_stages)
     return tuple(bytes_per_block(own, layout) for own in staged)

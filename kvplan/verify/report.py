@@ -56,7 +56,8 @@ def _engine(verdict: Verdict) -> dict[str, Any]:
 
 def _plan(verdict: Verdict, plan: ReleasePlan) -> dict[str, Any]:
     result, found, length = verdict.result, verdict.found, verdict.reading.max_model_len
-    assert result is not None and length is not None
+    assert result is not None
+    assert length is not None
     return {
         "model": result.model._asdict(),
         "drafter": None if result.drafter is None else result.drafter._asdict(),
@@ -115,20 +116,25 @@ def _what_was_read(verdict: Verdict) -> list[str]:
         out.append(f"  rules      vLLM {rules.release}: {rules.basis}")
         out.append(f"             {source_of(rules, 'token_line').what}")
     if reading.available_kv_cache_gib is not None:
-        out.append(f"  KV memory  {reading.available_kv_cache_gib} GiB: every number of bytes that prints so is allowed")
+        out.append(
+            f"  KV memory  {reading.available_kv_cache_gib} GiB: every number of bytes that prints so is allowed"
+        )
     if verdict.plan is not None and reading.max_model_len is not None:
         held = sum(verdict.plan.group_blocks(reading.max_model_len))
         size = ", ".join(f"{size:,}" for size in verdict.plan.block_bytes)
-        out.append(f"  plan       groups {len(verdict.plan.groups)}, bytes of a block {size}, blocks of a request {held:,}")
+        out.append(
+            f"  plan       groups {len(verdict.plan.groups)}, bytes of a block {size}, blocks of a request {held:,}"
+        )
     return out
 
 
 def _table(lines: tuple[Line, ...]) -> list[str]:
-    rows = [("", "log", "plan", ""), *((_TITLES[line.what], _cell(line.log), _cell(line.plan), _mark(line)) for line in lines)]
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    return [
-        f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows
+    rows = [
+        ("", "log", "plan", ""),
+        *((_TITLES[line.what], _cell(line.log), _cell(line.plan), _mark(line)) for line in lines),
     ]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    return [f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
 
 
 def _mark(line: Line) -> str:

@@ -96,9 +96,7 @@ def _hybrid_sizes(
     )
 
 
-def _hybrid_block(
-    rules: Rules, base: Base, attention: CacheLayer, states: Sequence[StateSpec], mode: str
-) -> int:
+def _hybrid_block(rules: Rules, base: Base, attention: CacheLayer, states: Sequence[StateSpec], mode: str) -> int:
     config = base.config
     smallest = [_smallest(layer) for layer in base.layers if isinstance(layer.spec, AttentionSpec)]
     start = config.block_size if config.user_specified_block_size else 16
@@ -234,5 +232,3 @@ def _largest(states: Sequence[StateSpec]) -> int:
 def _smallest(layer: CacheLayer) -> int:
     """The smallest kernel block of the layer's backend, in tokens."""
     return min([s.base if isinstance(s, MultipleOf) else s for s in layer.kernel_block_sizes], default=16)
-
-

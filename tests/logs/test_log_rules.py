@@ -124,7 +124,7 @@ def test_only_rules_that_matter_can_refuse_a_build():
     assert rules_for(build, relevant=relevant_rules(mixed=True, window=True)).release == "0.21.0"
     with pytest.raises(Refused, match="differ in mamba"):
         rules_for(build, relevant=relevant_rules(mixed=True, state=True))
-    assert differences(rules_for("0.21.0"), rules_for("0.22.0")) == ("mamba",)
+    assert differences(rules_for("0.21.0"), rules_for("0.22.0")) == ("mamba", "connector_groups")
 
 
 KNOWN = [
