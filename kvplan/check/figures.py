@@ -1,0 +1,63 @@
+"""What a check measures of a plan: the numbers that a lock records and limits are held against."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kvplan.report.capacity import blocks_of, prefix_unit
+from kvplan.result import Result
+
+
+class Figures(NamedTuple):
+    """One planned deployment in numbers: tokens, blocks, bytes; None where there is no budget or no cache."""
+
+    starts: bool
+    tokens: int | None
+    concurrency: float | None
+    max_model_len: int | None
+    num_blocks: int | None
+    blocks_per_request: int | None
+    bytes_per_block: int | None
+    groups: int
+    grouping: str
+    layout: str
+    block_size: int
+    growing_padding_fraction: float
+    prefix_hit_tokens: int | None
+    """Tokens below which no prompt hits the prefix cache; None: prefix caching is off."""
+    error: str | None = None
+
+    def recorded(self) -> dict[str, Any]:
+        """What a lock keeps: everything but a sentence."""
+        return {key: value for key, value in self._asdict().items() if key != "error"}
+
+
+def measure(result: Result) -> Figures:
+    """The figures of the plan that the engine uses."""
+    plan = result.plans[result.selected]
+    fits = plan.error is None
+    return Figures(
+        starts=fits,
+        tokens=plan.kv_cache_size_tokens if fits else None,
+        concurrency=plan.max_concurrency if fits else None,
+        max_model_len=plan.max_model_len,
+        num_blocks=plan.num_blocks if fits else None,
+        blocks_per_request=plan.blocks_per_request,
+        bytes_per_block=plan.bytes_per_block,
+        groups=len(plan.groups),
+        grouping=result.selected,
+        layout=plan.layout,
+        block_size=result.block_size,
+        growing_padding_fraction=0.0 if plan.padding is None else float(plan.padding.growing_fraction),
+        prefix_hit_tokens=prefix_unit(plan, result.config),
+        error=plan.error,
+    )
+
+
+def requests_at(result: Result, length: int) -> float | None:
+    """Requests of ``length`` tokens that the pool holds at once; None without a budget."""
+    plan = result.plans[result.selected]
+    if plan.error is not None or plan.num_blocks is None:
+        return None
+    blocks = blocks_of(plan, result.config, length)
+    return plan.num_blocks / blocks if blocks else None

@@ -1,0 +1,272 @@
+"""The deployments that a file describes: vLLM's options under vLLM's names, a GPU, a budget and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kvplan.check.nodes import Node
+from kvplan.engine.args import EngineArgs
+from kvplan.errors import KvplanError
+from kvplan.request import engine_args, read_words, with_drafter
+from kvplan.selection import ENGINES, RELEASED
+from kvplan.units import human_readable_bytes
+
+MAX_DEPLOYMENTS = 5000
+TOLERANCE = 0.01
+
+_TOP = ("defaults", "deployments")
+_OWN = (
+    "name",
+    "serve",
+    "model",
+    "gpu",
+    "engine",
+    "kv_cache_memory",
+    "limits",
+    "capacity_loss",
+    "drafter",
+    "method",
+    "num_speculative_tokens",
+    "kv_cache_layout",
+    "env",
+)
+_NOT_DEFAULTS = frozenset({"name", "serve", "model"})
+LIMITS = (
+    "min_tokens",
+    "min_concurrency",
+    "max_growing_padding_fraction",
+    "max_groups",
+    "must_start",
+    "min_prefix_hit_tokens",
+    "layout",
+)
+
+
+class Limit(NamedTuple):
+    """One limit of a deployment."""
+
+    name: str
+    value: Any
+    line: int
+    length: int | None = None
+    """min_concurrency: tokens of each request; None: max_model_len."""
+
+
+class Deployment(NamedTuple):
+    """One deployment of the file, its words read."""
+
+    name: str
+    line: int
+    args: EngineArgs | None
+    """None where the deployment cannot be read; ``error`` says why."""
+    error: str | None
+    gpu: str | None
+    engine: str
+    memory: tuple[int, ...] | None
+    """KV budget in bytes per pipeline stage and rank; None: it comes from the GPU, or a flag gives it."""
+    limits: tuple[Limit, ...]
+    tolerance: float
+    """Loss of tokens, as a fraction, that is not a failure."""
+    own_drafter: bool = False
+    """Whether kvplan's own key names the drafter: then a DFlash drafter's trained length stands in for none."""
+
+
+def read_fleet(root: Node, name: str) -> list[Deployment]:
+    """The deployments in the file's order. KvplanError, with the line, for a file that is not understood."""
+    top = _mapping(root, name, "the file")
+    _known(top, _TOP, name)
+    defaults = _mapping(top["defaults"], name, "defaults") if "defaults" in top else {}
+    for key in _NOT_DEFAULTS & set(defaults):
+        raise _error(name, defaults[key].line, f"defaults cannot give {key}; give it to each deployment")
+    listed = top.get("deployments")
+    if listed is None or not isinstance(listed.value, list) or not listed.value:
+        raise _error(name, root.line, "deployments must be a list with at least one deployment")
+    if len(listed.value) > MAX_DEPLOYMENTS:
+        raise _error(name, listed.line, f"more than {MAX_DEPLOYMENTS} deployments; split the file")
+    found = [_deployment(node, defaults, name) for node in listed.value]
+    seen: dict[str, int] = {}
+    for deployment in found:
+        if deployment.name in seen:
+            first = seen[deployment.name]
+            raise _error(name, deployment.line, f"name {deployment.name} is that of line {first} too; rename one")
+        seen[deployment.name] = deployment.line
+    return found
+
+
+def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployment:
+    given = {**defaults, **_mapping(node, file, "a deployment")}
+    if "limits" in defaults and "limits" in node.value:
+        both = {**_mapping(defaults["limits"], file, "limits"), **_mapping(node.value["limits"], file, "limits")}
+        given["limits"] = Node(both, node.value["limits"].line)
+    _known(given, (*_OWN, *_option_names()), file)
+    line = node.line
+    name = _text(given, "name", file, line)
+    if name is None or not name or len(name) > 200:
+        raise _error(file, line, "a deployment needs a name")
+    if ("serve" in given) == ("model" in given):
+        raise _error(file, line, f"deployment {name} needs either serve (a line) or model")
+    engine = _text(given, "engine", file, line) or RELEASED
+    if engine not in ENGINES:
+        raise _error(file, given["engine"].line, f"engine {engine} is not known; choose one of {', '.join(ENGINES)}")
+    memory = _memory(given, file)
+    limits = _limits(given, file)
+    tolerance = _fraction(given["capacity_loss"], file, "capacity_loss") if "capacity_loss" in given else TOLERANCE
+    gpu = _text(given, "gpu", file, line)
+    try:
+        args, error = _args(given, file, line), None
+    except KvplanError as refusal:
+        args, error = None, str(refusal)
+    return Deployment(name, line, args, error, gpu, engine, memory, limits, tolerance, "drafter" in given)
+
+
+def _args(given: Mapping[str, Node], file: str, line: int) -> EngineArgs:
+    env = _env(given, file)
+    if "serve" in given:
+        args = _served(_text(given, "serve", file, line) or "", env, file, given["serve"].line)
+        options = {key: node for key, node in given.items() if key not in _OWN}
+        if options:
+            extra = next(iter(options))
+            raise _error(file, options[extra].line, f"{extra} stands beside serve; write it into the line")
+    else:
+        words = [_text(given, "model", file, line) or ""]
+        for key, node in given.items():
+            if key not in _OWN:
+                words += _flag(key, node, file)
+        args = read_words(words, env)
+    count = given.get("num_speculative_tokens")
+    if count is not None and (type(count.value) is not int or count.value < 1):
+        raise _error(file, count.line, f"num_speculative_tokens {count.value!r} must be a positive whole number")
+    drafter, method = _text(given, "drafter", file, line), _text(given, "method", file, line)
+    return with_drafter(args, drafter, method, None if count is None else count.value)
+
+
+def _served(text: str, env: Mapping[str, str], file: str, line: int) -> EngineArgs:
+    from kvplan.serve import planner_options, read_text
+
+    deployments = read_text(text, f"{file}, line {line}", None, env)
+    if len(deployments) != 1:
+        raise _error(file, line, f"serve starts {len(deployments)} servers; give one to each deployment")
+    found = deployments[0]
+    return engine_args(found.model or "", planner_options(found), {**env, **found.env})
+
+
+def _flag(key: str, node: Node, file: str) -> list[str]:
+    """An option as words of a command line."""
+    flag, value = "--" + key.replace("_", "-"), node.plain()
+    if value is True:
+        return [flag]
+    if value is False:
+        return ["--no-" + flag[2:]]
+    if isinstance(value, dict):
+        from json import dumps
+
+        return [flag, dumps(value)]
+    if isinstance(value, list):
+        return [flag, *(str(each) for each in value)]
+    if value is None:
+        raise _error(file, node.line, f"{key} has no value; give one or leave it out")
+    return [f"{flag}={value}"]
+
+
+def _env(given: Mapping[str, Node], file: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if "env" in given:
+        for key, node in _mapping(given["env"], file, "env").items():
+            if isinstance(node.value, (dict, list)) or node.value is None:
+                raise _error(file, node.line, f"env {key} must be text")
+            found[key] = str(node.value)
+    if "kv_cache_layout" in given:
+        found["VLLM_KV_CACHE_LAYOUT"] = str(given["kv_cache_layout"].value)
+    return found
+
+
+def _memory(given: Mapping[str, Node], file: str) -> tuple[int, ...] | None:
+    node = given.get("kv_cache_memory")
+    if node is None:
+        return None
+    items = node.value if isinstance(node.value, list) else [node]
+    try:
+        return tuple(human_readable_bytes(str(item.value), "kv_cache_memory") for item in items)
+    except KvplanError as error:
+        raise KvplanError(f"{file}, line {node.line}: {error}") from None
+
+
+def _limits(given: Mapping[str, Node], file: str) -> tuple[Limit, ...]:
+    if "limits" not in given:
+        return ()
+    limits = _mapping(given["limits"], file, "limits")
+    _known(limits, LIMITS, file)
+    return tuple(_limit(key, node, file) for key, node in limits.items())
+
+
+def _limit(key: str, node: Node, file: str) -> Limit:
+    value, length = node.value, None
+    if key == "min_concurrency" and isinstance(value, dict):
+        _known(value, ("requests", "length"), file)
+        length = value["length"].value if "length" in value else None
+        value = value["requests"].value if "requests" in value else None
+        if length is not None and (type(length) is not int or length < 1):
+            raise _error(file, node.line, f"min_concurrency: length {length!r} must be a positive number of tokens")
+    if key == "layout":
+        fits = isinstance(value, str)
+    elif key == "must_start":
+        fits = isinstance(value, bool)
+    elif key == "max_growing_padding_fraction":
+        return Limit(key, _fraction(node, file, key), node.line)
+    else:
+        fits = type(value) in (int, float) and 0 <= value < 2**63
+    if not fits:
+        what = {"layout": "the name of a layout", "must_start": "true or false"}.get(key, "a number")
+        raise _error(file, node.line, f"{key} {value!r} must be {what}")
+    return Limit(key, value, node.line, length)
+
+
+def _fraction(node: Node, file: str, key: str) -> float:
+    """``1%`` or 0.01."""
+    value = node.value
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            value = float(value.strip()[:-1]) / 100
+        except ValueError:
+            value = node.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1000:
+        raise _error(file, node.line, f"{key} {node.value!r} must be a share such as 1% or 0.01")
+    return float(value)
+
+
+def _mapping(node: Node, file: str, what: str) -> dict[str, Node]:
+    if not isinstance(node.value, dict):
+        raise _error(file, node.line, f"{what} must be a mapping of keys to values")
+    return node.value
+
+
+def _text(given: Mapping[str, Node], key: str, file: str, line: int) -> str | None:
+    node = given.get(key)
+    if node is None:
+        return None
+    if not isinstance(node.value, str):
+        raise _error(file, node.line, f"{key} {node.plain()!r} must be text")
+    return node.value
+
+
+def _known(given: Mapping[str, Node], names: Iterable[str], file: str) -> None:
+    known = set(names)
+    for key, node in given.items():
+        if key not in known and key.replace("-", "_") not in known:
+            from difflib import get_close_matches
+
+            close = get_close_matches(key, sorted(known), 1, 0.6)
+            hint = f"did you mean {close[0]}?" if close else "leave it out."
+            raise KvplanError(f"{file}, line {node.line}: unknown key {key[:60]}; {hint}")
+
+
+def _option_names() -> tuple[str, ...]:
+    from kvplan.serve.flagtable import option_strings
+
+    flags = (text[2:].replace("-", "_") for text in option_strings() if text.startswith("--"))
+    return (*flags, "min_kv_cache_group_layers")
+
+
+def _error(file: str, line: int, what: str) -> KvplanError:
+    return KvplanError(f"{file}, line {line}: {what}.")

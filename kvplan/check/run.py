@@ -1,0 +1,166 @@
+"""The whole check: every deployment planned, held against its limits and its baseline, with the causes of a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kvplan import __version__
+from kvplan.check.case import Case, Reader
+from kvplan.check.causes import Cause, causes
+from kvplan.check.figures import Figures, measure
+from kvplan.check.fleet import Deployment
+from kvplan.check.limits import Failure, failures
+from kvplan.check.lock import Lock
+from kvplan.errors import KvplanError
+from kvplan.report.decision import error_words
+from kvplan.report.numbers import number
+
+HOLDS = "holds"
+FAILS = "fails"
+ERROR = "error"
+ADVICE = "add kv_cache_memory, such as 60GiB per rank"
+
+
+class Checked(NamedTuple):
+    """One deployment after the check."""
+
+    deployment: Deployment
+    status: str
+    """holds | fails | error (it cannot be planned, or has nothing to compare)."""
+    figures: Figures | None = None
+    baseline: dict[str, Any] | None = None
+    """The figures that it is compared with."""
+    failures: tuple[Failure, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    error: str | None = None
+    case: Case | None = None
+
+    @property
+    def loss(self) -> float | None:
+        """Tokens lost against the baseline, as a fraction; None where there is nothing to compare."""
+        if self.baseline is None or self.figures is None:
+            return None
+        return lost(self.baseline["tokens"], self.figures.tokens, starts=self.figures.starts)
+
+
+def lost(before: int | None, after: int | None, *, starts: bool) -> float | None:
+    """The fraction of ``before`` tokens that is gone; everything, where the deployment does not start any more."""
+    if not before:
+        return None
+    if not starts:
+        return 1.0
+    return None if after is None else 1 - after / before
+
+
+def check(
+    deployments: Sequence[Deployment],
+    reader: Reader,
+    *,
+    lock: Lock | None = None,
+    against: str | None = None,
+    done: Callable[[], None] = lambda: None,
+) -> list[Checked]:
+    """Check every deployment.
+
+    ``lock``: the baseline. ``against``: in its place, the plan under these engine rules is compared with that under the
+    deployment's own. Neither: limits alone. ``done`` is called after each.
+    """
+    out = []
+    for deployment in deployments:
+        try:
+            out.append(_checked(deployment, reader, lock, against))
+        except KvplanError as error:
+            out.append(Checked(deployment, ERROR, error=str(error)))
+        done()
+    return out
+
+
+def _checked(deployment: Deployment, reader: Reader, lock: Lock | None, against: str | None) -> Checked:
+    case = reader.case(deployment)
+    result = reader.plan(case)
+    figures = measure(result)
+    failed = failures(result, figures, deployment.limits)
+    if figures.starts and figures.tokens is None and figures.groups:
+        raise KvplanError(f"{deployment.name} has no KV budget; {ADVICE}.")
+    if against is not None:
+        other = case._replace(engine=against)
+        baseline, after = figures, measure(reader.plan(other))
+        return _compared(deployment, other, after, baseline.recorded(), case, failed, reader, __version__)
+    if lock is None:
+        return Checked(deployment, FAILS if failed else HOLDS, figures, failures=tuple(failed), case=case)
+    if deployment.name not in lock.deployments:
+        why = f"{deployment.name} is not in the lock; run `kvplan check FILE --update` and commit it."
+        failed.append(Failure("baseline", None, None, why, deployment.line))
+        return Checked(deployment, FAILS, figures, failures=tuple(failed), case=case)
+    entry = lock.deployments[deployment.name]
+    old = lock.case(deployment.name)
+    return _compared(deployment, case, figures, entry.figures, old, failed, reader, lock.kvplan_version)
+
+
+def _compared(
+    deployment: Deployment,
+    case: Case,
+    figures: Figures,
+    baseline: dict[str, Any],
+    old: Case,
+    failed: list[Failure],
+    reader: Reader,
+    version: str,
+) -> Checked:
+    loss = lost(baseline["tokens"], figures.tokens, starts=figures.starts)
+    if loss is None or loss <= deployment.tolerance:
+        status = FAILS if failed else HOLDS
+        return Checked(deployment, status, figures, baseline, tuple(failed), case=case)
+    found = _causes(old, case, baseline["tokens"], reader, version)
+    failed.insert(0, Failure("capacity_loss", loss, deployment.tolerance, told(loss, figures, baseline, found), 0))
+    return Checked(deployment, FAILS, figures, baseline, tuple(failed), tuple(found), case=case)
+
+
+def _causes(old: Case, new: Case, before: int, reader: Reader, version: str) -> list[Cause]:
+    """The changes of the inputs, and what kvplan's own rules changed for the old inputs since they were recorded."""
+
+    def tokens(case: Case) -> int | None:
+        return measure(reader.plan(case)).tokens
+
+    try:
+        base = tokens(old)
+    except KvplanError:
+        base = None
+    rules = [] if base == before else [_rules(before, base, version)]
+    return [*rules, *causes(old, new, base or before, tokens)]
+
+
+def _rules(before: int, now: int | None, version: str) -> Cause:
+    what = "kvplan" if version != __version__ else "kvplan's rules (same version)"
+    return Cause(what, version, __version__, None if now is None else 1 - now / before)
+
+
+def told(loss: float, figures: Figures, baseline: dict[str, Any], found: Sequence[Cause]) -> str:
+    """The loss in one sentence, its causes with it, the most costly first."""
+    if figures.starts:
+        head = f"{number(figures.tokens or 0)} tokens instead of {number(baseline['tokens'])} ({-loss * 100:+.1f} %)"
+    else:
+        head = f"it does not start any more, before {number(baseline['tokens'])} tokens"
+    paid = [cause for cause in found if cause.share is None or cause.share > 0] or list(found)
+    why = "; ".join(cause_words(cause) for cause in paid[:4])
+    more = f"; {len(paid) - 4} more" if len(paid) > 4 else ""
+    tail = "" if figures.starts else f" ({error_words(figures.error or '').rstrip('.')})"
+    return f"{head}: {why or 'no input changed'}{more}{tail}."
+
+
+def cause_words(cause: Cause) -> str:
+    """``--speculative-config num_speculative_tokens 7 instead of 3 (-12.0 %)``."""
+    if cause.after is None:
+        text = f"{cause.what} is gone, was {_shown(cause.before)}"
+    elif cause.before is None:
+        text = f"{cause.what} {_shown(cause.after)} is new"
+    else:
+        text = f"{cause.what} {_shown(cause.after)} instead of {_shown(cause.before)}"
+    alone = "does not start alone" if cause.share is None else f"{-cause.share * 100:+.1f} % alone"
+    return f"{text} ({alone})"
+
+
+def _shown(value: Any) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,98 @@
+"""`kvplan check`: the deployments of a file against their limits and their recorded baseline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from kvplan.check import lock as locks
+from kvplan.check.case import Case, Reader
+from kvplan.check.figures import Figures
+from kvplan.check.fleet import Deployment, read_fleet
+from kvplan.check.nodes import read
+from kvplan.check.outputs import FORMATS, render
+from kvplan.check.run import ERROR, HOLDS, Checked, check
+from kvplan.commands.deployment import one_of
+from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
+from kvplan.errors import KvplanError
+from kvplan.files import write_whole
+from kvplan.report.style import VIEW, View
+from kvplan.selection import ENGINES
+
+CANNOT_BE_JUDGED = 2
+_BAR_FROM = 20
+"""Deployments from which on a terminal shows a progress bar."""
+
+
+def run(
+    path: str,
+    *,
+    update: bool = False,
+    engine: str | None = None,
+    against: str | None = None,
+    offline: bool = False,
+    format: str = "text",
+    view: View = VIEW,
+) -> Outcome:
+    """Check the file, or record its plans in the lock beside it (``update``).
+
+    Exit code 0 where everything holds, 1 where something fails, 2 where a deployment cannot be planned exactly.
+    KvplanError for a file or a lock that cannot be used; with ``update`` nothing is written then.
+    """
+    one_of("--format", format, FORMATS)
+    for flag, value in (("--engine", engine), ("--against", against)):
+        if value is not None:
+            one_of(flag, value, ENGINES)
+    if update and against is not None:
+        raise KvplanError("--update and --against do not go together; record the plans of one engine.")
+    deployments = read_fleet(read(path), path)
+    if engine is not None:
+        deployments = [each._replace(engine=engine) for each in deployments]
+    reader = Reader(offline=offline)
+    beside = locks.beside(path)
+    known = None if update or against is not None else locks.load(beside)
+    with _progress(len(deployments)) as done:
+        found = check(deployments, reader, lock=known, against=against, done=done)
+    notes = _stale(known, deployments)
+    if update and all(each.status != ERROR for each in found):
+        write_whole(beside, locks.text(_planned(found)))
+        notes = [f"{beside} holds the plans of {len(found)} deployments."]
+    elif update:
+        notes = [f"{beside} was not written, for not every deployment can be planned."]
+    return Outcome(render(found, format, path, view, notes), _code(found))
+
+
+def _code(found: Sequence[Checked]) -> int:
+    if any(each.status == ERROR for each in found):
+        return CANNOT_BE_JUDGED
+    return FITS if all(each.status == HOLDS for each in found) else DOES_NOT_FIT
+
+
+def _planned(found: Sequence[Checked]) -> dict[str, tuple[Case, Figures]]:
+    return {
+        each.deployment.name: (each.case, each.figures)
+        for each in found
+        if each.case is not None and each.figures is not None
+    }
+
+
+def _stale(known: locks.Lock | None, deployments: Sequence[Deployment]) -> list[str]:
+    gone = sorted(set() if known is None else set(known.deployments) - {each.name for each in deployments})
+    if not gone:
+        return []
+    return [f"the lock holds {', '.join(gone[:5])}, which the file does not list; --update drops what is not listed."]
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """A progress bar on a terminal, for long files; nothing elsewhere."""
+    if total < _BAR_FROM or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("planning", total=total)
+        yield lambda: bar.advance(task)
