@@ -159,6 +159,12 @@ def require(config: Config, *keys: str) -> None:
             raise config.error(key, "is missing, and vLLM cannot build the model without it")
 
 
+def require_causal(config: Config) -> None:
+    """Refused where ``is_causal`` is false: the model class then builds layers that cache nothing."""
+    if not config.truthy("is_causal", True):
+        raise Refused(f"{config.where}: is_causal is false, so vLLM runs the layers as an encoder that caches nothing.")
+
+
 def nested(model: Model, architecture: str, prefix: str = "language_model") -> list[Layer]:
     """The layers of a wrapper's text model, which vLLM builds as ``architecture`` under ``prefix``."""
     text = model._replace(architecture=architecture, root=model.config)

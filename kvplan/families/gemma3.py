@@ -5,7 +5,7 @@ vLLM: model_executor/models/gemma3.py (Gemma3Attention) and gemma3_mm.py.
 
 from __future__ import annotations
 
-from kvplan.families.common import num_layers, uniform_gqa, windows_by_layer_type
+from kvplan.families.common import num_layers, require_causal, uniform_gqa, windows_by_layer_type
 from kvplan.families.registry import Traits
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -23,5 +23,6 @@ def traits(architecture: str) -> Traits:
 def layers(model: Model) -> list[Layer]:
     config = model.config
     prefix = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"
+    require_causal(config)
     windows = windows_by_layer_type(config, num_layers(config))
     return uniform_gqa(model, _WHY, prefix=prefix, windows=windows, head_size=config.integer("head_dim"))

@@ -13,7 +13,7 @@ _WHY = ("sliding_window on even layers", "model_executor/models/gpt_oss.py, OAIA
 
 def layers(model: Model) -> list[Layer]:
     config = model.config
-    window = config.integer("sliding_window")
+    window = config.optional_integer("sliding_window")
     windows = [window if i % 2 == 0 else None for i in range(num_layers(config))]
     return uniform_gqa(
         model, _WHY, suffix="attn.attn", windows=windows, head_size=config.integer("head_dim"), has_sink=True

@@ -5,8 +5,7 @@ vLLM: model_executor/models/llama.py (LlamaAttention), which mistral.py, ernie45
 
 from __future__ import annotations
 
-from kvplan.errors import Refused
-from kvplan.families.common import num_layers, uniform_gqa, windows_by_layer_type
+from kvplan.families.common import num_layers, require_causal, uniform_gqa, windows_by_layer_type
 from kvplan.families.registry import Traits
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -30,6 +29,5 @@ def traits(architecture: str) -> Traits:
 
 def layers(model: Model) -> list[Layer]:
     config = model.config
-    if not config.truthy("is_causal", True):
-        raise Refused(f"{config.where}: is_causal is false, so vLLM runs the layers as an encoder that caches nothing.")
+    require_causal(config)
     return uniform_gqa(model, _WHY, windows=windows_by_layer_type(config, num_layers(config)))

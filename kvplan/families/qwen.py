@@ -6,7 +6,7 @@ vLLM: model_executor/models/qwen2.py, qwen2_moe.py, qwen3.py, qwen3_moe.py, mimo
 from __future__ import annotations
 
 from kvplan.errors import Refused
-from kvplan.families.common import divided_head_dim, is_interleaved, uniform_gqa
+from kvplan.families.common import divided_head_dim, is_interleaved, require_causal, uniform_gqa
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -30,6 +30,8 @@ def layers(model: Model) -> list[Layer]:
             f"{model.architecture} only where max_window_layers equals num_hidden_layers; "
             "set use_sliding_window to false."
         )
+    if "Moe" not in model.architecture:
+        require_causal(config)
     if model.architecture.startswith("Qwen3"):
         return uniform_gqa(model, _HEAD_DIM)
     return uniform_gqa(model, _NO_HEAD_DIM, head_size=divided_head_dim(config))
