@@ -1,0 +1,372 @@
+"""`kvplan check`: what a pull request changes is named with its share of the loss; nothing is half-written."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvplan.check.fleet import read_fleet
+from kvplan.check.nodes import parse
+from kvplan.commands.check import run
+from kvplan.errors import KvplanError
+
+QWEN, DFLASH = "Qwen/Qwen3.6-35B-A3B-FP8", "z-lab/Qwen3.6-35B-A3B-DFlash"
+CHAT = {
+    "name": "chat",
+    "model": QWEN,
+    "gpu": "H200",
+    "kv_cache_memory": "60GiB",
+    "max_model_len": 32768,
+    "speculative_config": {"model": DFLASH, "num_speculative_tokens": 3},
+}
+BIG = {**CHAT, "name": "big", "gpu": "B300", "engine": "vllm-next", "attention_backend": "TRITON_ATTN"}
+EAGLE = {
+    "name": "eagle",
+    "serve": "vllm serve Qwen/Qwen3-8B --max-model-len 8192 --speculative-config "
+    '\'{"model":"AngelSlim/Qwen3-8B_eagle3","method":"eagle3","num_speculative_tokens":3}\'',
+    "gpu": "H200",
+    "kv_cache_memory": "20GiB",
+}
+
+
+class Fleet:
+    """A file of deployments in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "fleet.yaml"
+        self.lock = folder / "kvplan.lock"
+
+    def write(self, *deployments: dict, **top: object) -> None:
+        self.path.write_text(yaml.safe_dump({**top, "deployments": list(deployments)}, sort_keys=False))
+
+    def run(self, **options: object):
+        return run(str(self.path), offline=True, **options)
+
+    def first(self) -> str:
+        """The sentence of the first failure."""
+        outcome = self.run(format="json")
+        assert outcome.exit_code == 1
+        failing = [each for each in json.loads(outcome.text)["deployments"] if each["status"] == "fails"]
+        return failing[0]["failures"][0]["sentence"]
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    return Fleet(tmp_path)
+
+
+def test_what_was_recorded_holds(fleet):
+    fleet.write(CHAT, BIG, EAGLE)
+    assert fleet.run(update=True).exit_code == 0
+    before = fleet.lock.read_bytes()
+    outcome = fleet.run()
+    assert outcome.exit_code == 0
+    assert outcome.text == (
+        "3 deployments checked: all hold.\n"
+        "ok    chat: 1,005,720 tokens, 30.69 requests at once (as recorded)\n"
+        "ok    big: 968,145 tokens, 29.55 requests at once (as recorded)\n"
+        "ok    eagle: 141,696 tokens, 17.30 requests at once (as recorded)\n"
+    )
+    fleet.write(EAGLE, BIG, CHAT)
+    fleet.run(update=True)
+    assert fleet.lock.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            CHAT,
+            {**CHAT, "speculative_config": {"model": DFLASH, "num_speculative_tokens": 7}},
+            "779,410 tokens instead of 1,005,720 (-22.5 %): --speculative-config num_speculative_tokens 7 instead of 3 "
+            "(-22.5 % alone).",
+        ),
+        (
+            {**CHAT, "speculative_config": {"method": "mtp", "num_speculative_tokens": 3}},
+            CHAT,
+            "drafter z-lab/Qwen3.6-35B-A3B-DFlash is new",
+        ),
+        (
+            BIG,
+            {key: value for key, value in BIG.items() if key != "attention_backend"},
+            "--attention-backend is gone, was TRITON_ATTN",
+        ),
+        ({**BIG, "engine": "vllm-next"}, {**BIG, "engine": "vllm-0.33.0"}, "engine vllm-0.33.0 instead of vllm-next"),
+        (CHAT, {**CHAT, "kv_cache_memory": "40GiB"}, "kv_cache_memory 42949672960 instead of 64424509440"),
+        (CHAT, {**CHAT, "max_num_batched_tokens": 32768}, "--max-num-batched-tokens 32768 is new"),
+        (EAGLE, {**EAGLE, "serve": "vllm serve Qwen/Qwen3-32B --max-model-len 8192"}, "model Qwen/Qwen3-32B"),
+    ],
+    ids=["length", "drafter", "backend", "engine", "memory", "batch", "model"],
+)
+def test_a_pull_request_that_loses_capacity_fails_with_its_cause_in_the_first_line(fleet, old, new, sentence):
+    fleet.write(old)
+    assert fleet.run(update=True).exit_code == 0
+    fleet.write(new)
+    found = fleet.first()
+    assert sentence in found
+    assert " tokens instead of " in found
+
+
+def test_a_field_of_a_local_config_that_changed_is_named(fleet, tmp_path):
+    from kvplan import sources
+
+    model = tmp_path / "model"
+    model.mkdir()
+    config = dict(sources.resolve("Qwen/Qwen3-8B", offline=True).config)
+    (model / "config.json").write_text(json.dumps(config))
+    local = {"name": "local", "model": str(model), "gpu": "H200", "kv_cache_memory": "20GiB", "max_model_len": 8192}
+    fleet.write(local)
+    fleet.run(update=True)
+    (model / "config.json").write_text(json.dumps({**config, "num_key_value_heads": 16}))
+    assert "config.json: num_key_value_heads 16 instead of 8 (-50.0 % alone)" in fleet.first()
+
+
+def test_two_changes_have_a_share_each(fleet):
+    fleet.write(CHAT)
+    fleet.run(update=True)
+    fleet.write(
+        {**CHAT, "kv_cache_memory": "30GiB", "speculative_config": {"model": DFLASH, "num_speculative_tokens": 7}}
+    )
+    causes = json.loads(fleet.run(format="json").text)["deployments"][0]["causes"]
+    assert [cause["what"] for cause in causes] == ["kv_cache_memory", "--speculative-config num_speculative_tokens"]
+    assert [round(cause["share"], 3) for cause in causes] == [0.5, 0.225]
+
+
+def test_a_loss_within_the_tolerance_holds_and_a_gain_always_does(fleet):
+    fleet.write(CHAT)
+    fleet.run(update=True)
+    fleet.write({**CHAT, "kv_cache_memory": "30GiB", "capacity_loss": "51%"})
+    assert fleet.run().exit_code == 0
+    fleet.write({**CHAT, "kv_cache_memory": "90GiB"})
+    assert fleet.run().exit_code == 0
+
+
+def test_another_version_of_kvplan_whose_rules_give_less_is_named(fleet):
+    fleet.write(CHAT)
+    fleet.run(update=True)
+    lock = json.loads(fleet.lock.read_text())
+    lock["kvplan_version"] = "0.0.9"
+    lock["deployments"]["chat"]["figures"]["tokens"] = 2_000_000
+    fleet.lock.write_text(json.dumps(lock))
+    assert "kvplan 0.1.0 instead of 0.0.9 (-49.7 % alone)" in fleet.first()
+
+
+def test_engine_rules_are_compared_without_a_lock(fleet):
+    fleet.write({**BIG, "engine": "vllm-0.33.0"})
+    outcome = fleet.run(engine="vllm-next", against="vllm-0.33.0", format="json")
+    (each,) = json.loads(outcome.text)["deployments"]
+    assert outcome.exit_code == 1
+    assert each["causes"][0]["what"] == "engine"
+    assert not fleet.lock.exists()
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"),
+    [
+        ({"min_tokens": 2_000_000}, "min_tokens 2,000,000: 1,005,720, 14,456 blocks of 4,456,448 bytes"),
+        ({"max_groups": 10}, "max_groups 10: 46, main grouping, 46 groups, layout LBNHC."),
+        ({"layout": "BLHNC"}, "layout BLHNC: LBNHC, main grouping"),
+        ({"min_concurrency": 31}, "min_concurrency 31: 30.69"),
+        ({"min_concurrency": {"requests": 90, "length": 4096}}, "min_concurrency 90 at 4,096 tokens: "),
+        ({"min_prefix_hit_tokens": 1000}, "min_prefix_hit_tokens 1,000: 1,088, attention blocks of 1,088 tokens."),
+    ],
+)
+def test_a_limit_that_does_not_hold_gives_the_measured_value(fleet, limits, sentence):
+    fleet.write({**CHAT, "limits": limits})
+    fleet.run(update=True)
+    assert sentence in fleet.first()
+
+
+def test_limits_that_hold_are_silent(fleet):
+    limits = {
+        "min_tokens": 1_000_000,
+        "max_groups": 46,
+        "layout": "LBNHC",
+        "min_concurrency": 30,
+        "max_growing_padding_fraction": "0%",
+        "min_prefix_hit_tokens": 1088,
+        "must_start": True,
+    }
+    fleet.write({**CHAT, "limits": limits})
+    assert fleet.run(update=True).exit_code == 0
+
+
+def test_a_deployment_that_does_not_start_fails_unless_it_need_not(fleet):
+    small = {**CHAT, "kv_cache_memory": "1GiB"}
+    fleet.write(small)
+    outcome = fleet.run(update=True)
+    assert outcome.exit_code == 1
+    assert "it does not start: " in outcome.text
+    fleet.write({**small, "limits": {"must_start": False}})
+    assert fleet.run(update=True).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is empty"),
+        ("a: [", "line 2: is no valid YAML"),
+        ("[1]", "line 1: the file must be a mapping"),
+        ("deployments: {}", "must be a list"),
+        ("deployments: []", "must be a list"),
+        ("deployments:\n- 3", "line 2: a deployment must be a mapping"),
+        ("deployments:\n- name: a", "line 2: deployment a needs either serve (a line) or model"),
+        ("deployments:\n- name: a\n  model: m\n  serve: s", "line 2: deployment a needs either"),
+        ("deployments:\n- model: m", "line 2: a deployment needs a name"),
+        (
+            "deployments:\n- name: a\n  model: m\n  tensor_paralel_size: 2",
+            "line 4: unknown key tensor_paralel_size; did",
+        ),
+        ("deployment:\n- name: a", "line 2: unknown key deployment; did you mean deployments?"),
+        ("deployments:\n- name: a\n  model: m\n  model: n", "line 4: model is given twice"),
+        ("deployments:\n- &x {name: a, model: m}\n- *x", "line 2: name a is that of line 2 too"),
+        ("deployments:\n- name: a\n  model: m\n  limits: {min_token: 3}", "did you mean min_tokens?"),
+        ("deployments:\n- name: a\n  model: m\n  limits: {min_tokens: -1}", "min_tokens -1 must be a number"),
+        (
+            "deployments:\n- name: a\n  model: m\n  kv_cache_memory: lots",
+            "line 4: kv_cache_memory 'lots' is not a number",
+        ),
+        ("deployments:\n- name: a\n  model: m\n  capacity_loss: x", "line 4: capacity_loss 'x' must be a share"),
+        ("deployments:\n- name: a\n  model: m\n  engine: vllm-9", "line 4: engine vllm-9 is not known"),
+        ("defaults: {name: x}\ndeployments:\n- name: a\n  model: m", "line 1: defaults cannot give name"),
+        ("a: !!python/object/apply:os.system [id]", "is no valid YAML|unknown key"),
+        ("? [a]\n: b", "line 1: a key must be a name"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_one_sentence_with_the_line(text, sentence):
+    with pytest.raises(KvplanError) as error:
+        read_fleet(parse(text, "fleet.yaml"), "fleet.yaml")
+    message = str(error.value)
+    assert any(part in message for part in sentence.split("|"))
+    assert message.startswith("fleet.yaml")
+    assert "\n" not in message
+
+
+def test_aliases_cannot_blow_the_file_up():
+    bomb = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+        f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9)
+    )
+    with pytest.raises(KvplanError, match="nested too deep or too large"):
+        parse(bomb, "fleet.yaml")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (None, "is missing; write it with `kvplan check FILE --update`"),
+        ("{", "is no valid JSON"),
+        ('{"packages": []}', "is no lock that kvplan wrote"),
+        ('{"lock_version": 2}', "has lock_version 2"),
+        ('{"lock_version": 1, "kvplan_version": "1", "deployments": [], "configs": {}}', "is damaged"),
+        ('{"lock_version": 1, "kvplan_version": "1", "deployments": {"chat": {}}, "configs": {}}', "entry of chat"),
+    ],
+)
+def test_a_lock_that_cannot_be_used_says_what_to_do(fleet, spoil, sentence):
+    fleet.write(CHAT)
+    if spoil is not None:
+        fleet.lock.write_text(spoil)
+    with pytest.raises(KvplanError) as error:
+        fleet.run()
+    assert sentence in str(error.value)
+    assert "--update" in str(error.value)
+
+
+def test_inputs_of_a_lock_that_were_broken_by_hand_are_an_error_and_not_a_traceback(fleet):
+    fleet.write(CHAT)
+    fleet.run(update=True)
+    lock = json.loads(fleet.lock.read_text())
+    lock["deployments"]["chat"]["inputs"]["options"] = {"nonsense": 1}
+    fleet.lock.write_text(json.dumps(lock))
+    outcome = fleet.run(format="json")
+    (each,) = json.loads(outcome.text)["deployments"]
+    assert (outcome.exit_code, each["status"]) == (2, "error")
+    assert "inputs of chat are damaged" in each["error"]
+
+
+def test_a_deployment_that_cannot_be_planned_is_an_error_of_its_own_and_the_lock_stays(fleet):
+    fleet.write(CHAT)
+    fleet.run(update=True)
+    before = fleet.lock.read_bytes()
+    fleet.write(CHAT, {"name": "x", "model": "no/such-model", "kv_cache_memory": "1GiB"})
+    outcome = fleet.run(update=True)
+    assert outcome.exit_code == 2
+    assert "ERROR x: no/such-model" in outcome.text
+    assert fleet.lock.read_bytes() == before
+
+
+def test_a_new_deployment_and_a_dropped_one_are_told(fleet):
+    fleet.write(CHAT)
+    fleet.run(update=True)
+    fleet.write({**CHAT, "name": "chat2"})
+    outcome = fleet.run()
+    assert outcome.exit_code == 1
+    assert "chat2 is not in the lock; run" in " ".join(outcome.text.split())
+    assert "note: the lock holds chat, which the file does not list" in outcome.text
+
+
+def test_junit_and_annotations_hold_the_failures(fleet):
+    fleet.write(CHAT, EAGLE)
+    fleet.run(update=True)
+    fleet.write({**CHAT, "kv_cache_memory": "30GiB"}, EAGLE)
+    suite = ElementTree.fromstring(fleet.run(format="junit").text)
+    assert suite.attrib == {"tests": "2", "failures": "1", "errors": "0"}
+    assert [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None] == ["chat"]
+    first, last = fleet.run(format="github").text.splitlines()
+    assert first.startswith(f"::error file={fleet.path},line=2,title=kvplan%3A chat::502,")
+    assert "(-50.0 %25): kv_cache_memory" in first
+    assert last == "::error title=kvplan check::1 deployment of 2 failed: chat."
+
+
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
+KEYS = st.sampled_from(
+    [
+        "name",
+        "serve",
+        "model",
+        "limits",
+        "gpu",
+        "engine",
+        "min_tokens",
+        "capacity_loss",
+        "kv_cache_memory",
+        "env",
+        "max_model_len",
+        "speculative_config",
+        "drafter",
+        "deployments",
+        "defaults",
+        "x",
+    ]
+)
+TREES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=5)),
+    max_leaves=12,
+)
+
+
+def told(read) -> str:
+    """The sentence of the error, if there is one; any other exception is a defect."""
+    try:
+        read()
+    except KvplanError as error:
+        return str(error)
+    return ""
+
+
+@settings(deadline=None)
+@given(TREES)
+def test_no_file_gives_a_traceback(tree):
+    for document in (tree, {"deployments": [tree]}, {"deployments": [{"name": "a", "model": "m", "limits": tree}]}):
+        assert "\n" not in told(lambda: read_fleet(parse(yaml.safe_dump(document), "f.yaml"), "f.yaml"))
+
+
+@given(st.text(max_size=60))
+def test_no_text_gives_a_traceback(text):
+    assert "\n" not in told(lambda: parse(text, "f.yaml"))
