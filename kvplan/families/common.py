@@ -121,6 +121,11 @@ def uniform_gqa(
     ``windows`` gives each layer's own sliding window; a layer with none has the model-level one.
     """
     config = model.config
+    if config.get("per_layer_config"):
+        raise Refused(
+            f"{config.where}: per_layer_config makes layers differ, which vLLM's {model.architecture} cannot read; "
+            "remove it."
+        )
     count = num_layers(config)
     window = model_window(model)
     windows = [w or window for w in windows or [None] * count]
