@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from kvplan.check.nodes import Node
@@ -261,6 +262,7 @@ def _known(given: Mapping[str, Node], names: Iterable[str], file: str) -> None:
             raise KvplanError(f"{file}, line {node.line}: unknown key {key[:60]}; {hint}")
 
 
+@cache
 def _option_names() -> tuple[str, ...]:
     from kvplan.serve.flagtable import option_strings
 
