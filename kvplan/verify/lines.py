@@ -191,6 +191,10 @@ _CAUSES = {
 }
 
 
+def _groups(plan: ReleasePlan) -> str:
+    return "1 group" if len(plan.groups) == 1 else f"{len(plan.groups)} groups"
+
+
 def _capacity_cause(line: Line, plan: ReleasePlan, found: Found | None, length: int | None) -> str:
     sizes = ", ".join(f"{size:,}" for size in plan.block_bytes)
     log, ours = _shown(line.log), _shown(line.plan)
@@ -208,7 +212,7 @@ def _capacity_cause(line: Line, plan: ReleasePlan, found: Found | None, length: 
     if line.what == "kv_cache_size_tokens":
         return (
             f"The tokens differ ({log} in the log, {ours} in the plan with {found.num_blocks if found else 0:,} blocks "
-            f"of {sizes} bytes in {len(plan.groups)} groups and {sum(held):,} blocks a request): no memory that rounds "
+            f"of {sizes} bytes in {_groups(plan)} and {sum(held):,} blocks a request): no memory that rounds "
             "to the printed GiB gives the log's number."
         )
     return (
