@@ -103,6 +103,10 @@ class Builder:
         """A parameter or buffer that is no linear layer's; the model's dtype unless another is given."""
         self.tensors.append(Tensor(name, elements, dtype or self.dtype))
 
+    def remove(self, name: str) -> None:
+        """Take a tensor back that a class deletes after its parent made it."""
+        self.tensors = [tensor for tensor in self.tensors if tensor.name != name]
+
     def add_all(self, prefix: str, parts: Iterable[Tensor]) -> None:
         self.tensors.extend(Tensor(f"{prefix}.{part.name}", part.elements, part.dtype) for part in parts)
 

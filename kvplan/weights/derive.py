@@ -1,28 +1,91 @@
-"""The tensors of a deployment, from its config."""
+"""The tensors of a deployment, from its configs: what each pipeline stage's first rank creates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
+from kvplan.engine.args import EngineConfig
+from kvplan.engine.draft import shares_target_positions
 from kvplan.model import Model
+from kvplan.sides import drafter_model, target_model
 from kvplan.weights.builder import Builder
+from kvplan.weights.own import Own
 from kvplan.weights.parts import Tensor
+from kvplan.weights.quant.base import Unquantized
 from kvplan.weights.quant.make import make
 from kvplan.weights.registry import find
 
+Settings = Mapping[str, Any] | None
+Tables = set[tuple[Any, ...]]
+
+
+class Stage(NamedTuple):
+    """Parameters and buffers of the first rank of a pipeline stage."""
+
+    target: tuple[Tensor, ...]
+    drafter: tuple[Tensor, ...] = ()
+
+
+def deployment(engine: EngineConfig, settings: Settings = None, draft_settings: Settings = None) -> tuple[Stage, ...]:
+    """Every stage's tensors; the settings are the checkpoints' quantisations. Refused by name where not known."""
+    target = target_model(engine)
+    drafter = drafter_model(engine, target)
+    stages = []
+    for i in range(engine.pipeline_parallel_size):
+        tables: Tables = set()
+        own = tensors(target, engine.quantization, settings, i, tables)
+        last = i == engine.pipeline_parallel_size - 1
+        extra = drafted(drafter, settings, draft_settings, tables) if drafter is not None and last else []
+        stages.append(Stage(tuple(own), tuple(extra)))
+    return tuple(stages)
+
 
 def tensors(
-    model: Model,
-    method: str | None,
-    settings: Mapping[str, Any] | None,
-    stage: int = 0,
-    tables: set[tuple[Any, ...]] | None = None,
+    model: Model, method: str | None, settings: Settings, stage: int = 0, tables: Tables | None = None
 ) -> list[Tensor]:
-    """Parameters and buffers of one model on the first rank of a stage."""
+    """Parameters and buffers of a target, or of a draft model of its own kind, on the first rank of a stage."""
     module = find(model.architecture)
-    packed = module.packed(model)
-    renames = module.renames(model) if hasattr(module, "renames") else None
-    builder = Builder(model, make(method, settings, packed, renames), stage, tables)
+    builder = Builder(model, _scheme(module, model, method, settings), stage, tables)
     module.weights(builder)
     return builder.tensors
+
+
+def drafted(model: Model, settings: Settings, draft_settings: Settings, tables: Tables) -> list[Tensor]:
+    """What a drafter adds to the last stage."""
+    engine = model.engine
+    speculative, target = engine.speculative, model.target
+    assert speculative is not None and target is not None and speculative.draft is not None
+    if speculative.method == "draft_model":
+        return tensors(model, speculative.draft.quantization, draft_settings, 0, tables)
+    module = find(model.architecture, "drafters")
+    if module.OWN_SCHEME:
+        scheme = make(speculative.draft.quantization, draft_settings, {}, None)
+    else:
+        scheme = _scheme(find(target.architecture), target, engine.quantization, settings)
+    builder = Builder(_at_target_length(model), scheme, 0, tables)
+    module.weights(builder, Own(embedding=_keeps_embedding(model)))
+    return builder.tensors
+
+
+def _at_target_length(model: Model) -> Model:
+    """The drafter with tables as long as the target's positions (`_maybe_override_draft_max_position_embeddings`)."""
+    config, engine, key = model.config, model.engine, "max_position_embeddings"
+    speculative = engine.speculative
+    if speculative is None or not shares_target_positions(speculative.method, model.root):
+        return model
+    if config.get(key) is None or config.integer(key) >= engine.max_model_len:
+        return model
+    return model._replace(config=config.replace(**{key: engine.max_model_len}))
+
+
+def _scheme(module: ModuleType, model: Model, method: str | None, settings: Settings) -> Unquantized:
+    renames = module.renames(model) if hasattr(module, "renames") else None
+    return make(method, settings, module.packed(model), renames)
+
+
+def _keeps_embedding(model: Model) -> bool:
+    """Prediction modules on another stage than the target's embedding bring their own (`maybe_share_target_embed`)."""
+    speculative = model.engine.speculative
+    return model.engine.pipeline_parallel_size > 1 and speculative is not None and speculative.method == "mtp"

@@ -9,11 +9,11 @@ from types import ModuleType
 from kvplan.errors import Refused
 
 
-def find(architecture: str) -> ModuleType:
-    """The module that knows the weights of ``architecture``. Refused by name where there is none."""
-    for path in sorted((Path(__file__).parent / "models").glob("*.py")):
+def find(architecture: str, package: str = "models") -> ModuleType:
+    """The module of ``package`` that knows the weights of ``architecture``. Refused by name where there is none."""
+    for path in sorted((Path(__file__).parent / package).glob("*.py")):
         text = path.read_text(encoding="utf-8")
         start = text.find("\nARCHITECTURES = (")
         if start >= 0 and f'"{architecture}"' in text[start : text.index(")", start)]:
-            return import_module(f"kvplan.weights.models.{path.stem}")
+            return import_module(f"kvplan.weights.{package}.{path.stem}")
     raise Refused(f"the weights of architecture {architecture!r} are not known to kvplan; give --weights-bytes.")

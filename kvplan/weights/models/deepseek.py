@@ -53,14 +53,18 @@ def weights(b: Builder) -> None:
     if b.model.architecture == _KIMI:
         outer = "language_model."
         kimi_vision(b)
-    decoder(b, layer, _FRAME._replace(outer=outer), tie=False)
+    decoder(b, _layer, _FRAME._replace(outer=outer), tie=False)
 
 
-def layer(b: Builder, prefix: str, index: int) -> None:
+def _layer(b: Builder, prefix: str, index: int) -> None:
+    layer(b, prefix, index, sparse=b.model.architecture in SPARSE)
+
+
+def layer(b: Builder, prefix: str, index: int, *, sparse: bool) -> None:
     """A decoder layer: the first first_k_dense_replace ones are dense."""
     config = b.config
     check_latent(b)
-    if b.model.architecture in SPARSE:
+    if sparse:
         sparse_attention(b, f"{prefix}.self_attn", has_indexer=leads(config, index))
     else:
         latent_attention(b, f"{prefix}.self_attn")

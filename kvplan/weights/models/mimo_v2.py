@@ -71,20 +71,23 @@ def _layer(b: Builder, prefix: str, index: int) -> None:
     two_norms(b, prefix)
 
 
-def attention(b: Builder, prefix: str, *, sliding: bool, out_quantized: bool = True) -> None:
-    """`MiMoV2Attention`: sliding layers read their heads from the keys that begin with ``swa_``."""
+def attention(b: Builder, prefix: str, *, sliding: bool, module: bool = False) -> None:
+    """`MiMoV2Attention`: sliding layers read their heads from the keys that begin with ``swa_``.
+
+    ``module``: that of a prediction module, whose output projection is never quantised.
+    """
     config, key = b.config, "swa_" if sliding else ""
     size = config.integer(f"{key}head_dim")
     value = config.optional_integer(f"{key}v_head_dim") or size
     heads = Heads(config.integer(f"{key}num_attention_heads"), config.integer(f"{key}num_key_value_heads"), size, value)
     hidden, bias = config.integer("hidden_size"), config.truthy("attention_bias")
-    rows = _chunk_rows(b, heads)
+    rows = 0 if module else _chunk_rows(b, heads)
     if rows:
         chunks = config.integer("num_key_value_heads")
         b.column(f"{prefix}.qkv_proj", hidden, (heads.query * size, chunks * rows), bias=bias)
     else:
         b.qkv(f"{prefix}.qkv_proj", hidden, size, heads.query, heads.kv, head_size_v=value, bias=bias)
-    b.row(f"{prefix}.o_proj", heads.query * value, hidden, quantized=out_quantized)
+    b.row(f"{prefix}.o_proj", heads.query * value, hidden, quantized=not module)
     merged = rope_parameters(config)
     theta = config.get("rope_theta", merged.get("rope_theta", 1000000))
     parameters = {

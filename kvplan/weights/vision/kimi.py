@@ -24,7 +24,7 @@ _CHANNELS = 3
 
 
 def kimi_vision(b: Builder) -> None:
-    """The tower and the projector, which are not quantised, where the deployment has them."""
+    """The tower and the projector where the deployment has them."""
     if not b.has_tower("vision_chunk"):
         return
     config = section(b.model.root, "vision_config", _DEFAULTS)
@@ -34,12 +34,17 @@ def kimi_vision(b: Builder) -> None:
     b.add(f"{prefix}.proj.bias", size)
     height, width, time = (config.integer(f"init_pos_emb_{key}") for key in ("height", "width", "time"))
     b.add(f"{prefix}.pos_emb.weight", height * width * size)
-    b.add(f"{prefix}.pos_emb.time_weight", time * size, "float32")
+    b.add(f"{prefix}.pos_emb.time_weight", time * size, "float32" if _quantized(b) else None)
     with b.tower():
         for i in range(_size(config, "num_hidden_layers")):
             _block(b, f"vision_tower.encoder.blocks.{i}", config)
     b.norm("vision_tower.encoder.final_layernorm", size, bias=True)
     _projector(b, config, size)
+
+
+def _quantized(b: Builder) -> bool:
+    """Whether the tower heeds the checkpoint's scheme: not compressed-tensors' (`_maybe_ignore_quant_config`)."""
+    return b.scheme.name not in ("none", "compressed-tensors")
 
 
 def _size(config: Config, key: str) -> int:
@@ -52,10 +57,10 @@ def _block(b: Builder, prefix: str, config: Config) -> None:
     heads = _size(config, "num_attention_heads")
     for name in ("norm0", "norm1"):
         b.norm(f"{prefix}.{name}", size, bias=True)
-    b.column(f"{prefix}.mlp.fc0", size, inner, bias=True, quantized=False)
-    b.row(f"{prefix}.mlp.fc1", inner, size, bias=True, quantized=False)
-    b.qkv(f"{prefix}.wqkv", size, size // heads, heads, heads, bias=True, quantized=False)
-    b.row(f"{prefix}.wo", size, size, bias=True, quantized=False)
+    b.column(f"{prefix}.mlp.fc0", size, inner, bias=True, quantized=_quantized(b))
+    b.row(f"{prefix}.mlp.fc1", inner, size, bias=True, quantized=_quantized(b))
+    b.qkv(f"{prefix}.wqkv", size, size // heads, heads, heads, bias=True, quantized=_quantized(b))
+    b.row(f"{prefix}.wo", size, size, bias=True, quantized=_quantized(b))
 
 
 def _projector(b: Builder, config: Config, size: int) -> None:
@@ -65,5 +70,5 @@ def _projector(b: Builder, config: Config, size: int) -> None:
     kernel = config.integers("merge_kernel_size", length=2)
     merged = size * kernel[0] * kernel[1]
     b.norm("mm_projector.pre_norm", size, bias=True)
-    b.replicated("mm_projector.linear_1", merged, merged, bias=True, quantized=False)
-    b.replicated("mm_projector.linear_2", merged, b.config.integer("hidden_size"), bias=True, quantized=False)
+    b.replicated("mm_projector.linear_1", merged, merged, bias=True, quantized=_quantized(b))
+    b.replicated("mm_projector.linear_2", merged, b.config.integer("hidden_size"), bias=True, quantized=_quantized(b))
