@@ -10,7 +10,7 @@ from kvplan.errors import KvplanError, Refused
 from kvplan.logs.capacity import bytes_printed_as
 from kvplan.logs.options import hub_id
 from kvplan.logs.reading import LogReading
-from kvplan.logs.rules import Rules, neighbours, rules_for
+from kvplan.logs.rules import VERIFIED, Rules, neighbours, rules_for
 from kvplan.pipeline import PlanRequest, plan
 from kvplan.planning.layer_set import CannotPlan
 from kvplan.result import Result
@@ -160,15 +160,17 @@ def _on(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules, gp
     if args != found.args:
         result = plan(request._replace(args=args))
     _check_architecture(reading, result)
-    notes = _length_note(result, found)
+    layout, notes = _layout(reading, result, rules)
+    notes += _length_note(result, found)
     base = Base(result.config, result.layers, result.block_size, result.mamba_block_size)
 
     def planned(rules: Rules) -> ReleasePlan:
         return release_plan(
             rules,
             base,
-            layout=result.layout.name,
+            layout=layout,
             told_mode=found.told_mode,
+            told_v2_runner=None if reading.model_runner is None else reading.model_runner == "V2",
             min_kv_cache_group_layers=found.args.min_kv_cache_group_layers if wanted.engine == selection.NEXT else None,
         )
 
@@ -178,6 +180,14 @@ def _on(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules, gp
     cause = first_cause(lines, made, best, reading.max_model_len)
     exact = memory.stages[0][0] if memory.stages is not None and len(memory.stages[0]) == 1 else None
     return Verdict(reading, rules, result, made, best, tuple(lines), cause, notes=notes, exact_bytes=exact)
+
+
+def _layout(reading: LogReading, result: Result, rules: Rules) -> tuple[str, tuple[str, ...]]:
+    """The layout to plan under: 0.33.0's, or before it the log's own, as only 0.33.0's preference was verified."""
+    told, own = reading.layout, result.layout.name
+    if told is None or told == own or rules.release == VERIFIED[-1] or told not in result.layout.candidates:
+        return own, ()
+    return told, (f"The layout {told} is the log's; 0.33.0 would take {own}.",)
 
 
 def _length_note(result: Result, found: Deployment) -> tuple[str, ...]:

@@ -133,9 +133,18 @@ def _specs(group: Grouped) -> tuple[Spec, ...]:
 
 
 def release_plan(
-    rules: Rules, base: Base, *, layout: str, told_mode: str | None, min_kv_cache_group_layers: int | None = None
+    rules: Rules,
+    base: Base,
+    *,
+    layout: str,
+    told_mode: str | None,
+    told_v2_runner: bool | None = None,
+    min_kv_cache_group_layers: int | None = None,
 ) -> ReleasePlan:
-    """The deployment as the release plans it. ``layout``: as 0.33.0 resolves it; ``told_mode``: from the log.
+    """The deployment as the release plans it.
+
+    ``layout``: the resolved one. ``told_mode`` and ``told_v2_runner``: mamba_cache_mode and the model runner as the log
+    tells them; None: as 0.33.0 resolves them.
 
     ``min_kv_cache_group_layers``: grouped as vLLM pull request 58207 does; None: as released.
 
@@ -147,7 +156,7 @@ def release_plan(
     layers = _retained(rules, base, respec(rules, base, made))
     resolved = layout if rules.layout == "six" else None
     outermost = resolved is not None and is_block_outermost(resolved)
-    limits = _limits(rules, base, mode)
+    limits = _limits(rules, base, mode, told_v2_runner)
     groups = release_groups(
         rules,
         layers,
@@ -184,14 +193,14 @@ def least_padding(limits: Limits, minimum: int) -> GroupSize:
     return size
 
 
-def _limits(rules: Rules, base: Base, mode: str) -> Limits:
+def _limits(rules: Rules, base: Base, mode: str, told_v2_runner: bool | None) -> Limits:
     config = base.config
     in_flight = in_flight_tokens(
         rules,
         max_num_batched_tokens=config.max_num_batched_tokens,
         async_scheduling=config.async_scheduling,
         pipeline_parallel_size=config.pipeline_parallel_size,
-        v2_model_runner=config.use_v2_model_runner,
+        v2_model_runner=config.use_v2_model_runner if told_v2_runner is None else told_v2_runner,
     )
     return Limits(
         max_model_len=config.max_model_len,

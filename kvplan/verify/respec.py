@@ -57,11 +57,11 @@ class Base(NamedTuple):
 
 def state_mode(rules: Rules, config: EngineConfig, told: str | None) -> str:
     """mamba_cache_mode: what the log told, else what the release makes of prefix caching."""
-    if not config.enable_prefix_caching:
+    if not config.enable_prefix_caching or rules.mamba == "one_block":
         return "none"
     if told is not None:
         return told
-    return "all" if rules.mamba in ("one_block", "model_length") else "align"
+    return "all" if rules.mamba == "model_length" else "align"
 
 
 def sizes(rules: Rules, base: Base, mode: str) -> Sizes:
