@@ -15,6 +15,8 @@ import typer
 from kvplan import __version__
 
 if TYPE_CHECKING:
+    from typer.models import CommandInfo
+
     from kvplan.commands.deployment import Choices
     from kvplan.commands.outcome import Outcome
     from kvplan.report.style import View
@@ -241,6 +243,14 @@ def verify(
     )
 
 
+def _schema(value: bool) -> None:
+    if value:
+        from kvplan.commands.check import schema
+
+        print(schema(), end="")
+        raise typer.Exit
+
+
 @app.command()
 def check(
     file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Deployments with their limits.")],
@@ -257,6 +267,9 @@ def check(
         typer.Option("--format", show_default=False, help="text (default), json, markdown, csv, junit or github."),
     ] = "text",
     output: Output = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", callback=_schema, is_eager=True, help="Print the JSON schema of FILE.yaml.")
+    ] = False,
 ) -> None:
     """Do the deployments of a file still meet their limits and their recorded baseline?"""
     from kvplan.commands import check as command
@@ -346,18 +359,21 @@ def _root(
     """Plan vLLM's KV cache before the boot: groups, padding, drafters, tokens."""
 
 
-def _only(word: str | None) -> None:
-    """Leave the command that is asked for, so that Typer does not build the others; all for any other word."""
-    asked = [c for c in app.registered_commands if word == (c.name or (c.callback and c.callback.__name__))]
-    if asked:
-        app.registered_commands = asked
+def _asked(word: str | None) -> list[CommandInfo]:
+    """The command that is asked for, so that Typer does not build the others; all for any other word."""
+    every = app.registered_commands
+    asked = [command for command in every if word == (command.name or getattr(command.callback, "__name__", None))]
+    return asked or every
 
 
 def run() -> int:
     """Run a command and give its exit code. KvplanError for a refusal or wrong usage."""
-    _only(sys.argv[1] if len(sys.argv) > 1 else None)
+    every = app.registered_commands
+    app.registered_commands = _asked(sys.argv[1] if len(sys.argv) > 1 else None)
     try:
         app()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
+    finally:
+        app.registered_commands = every
     return 0

@@ -56,7 +56,8 @@ def guarded(run: Callable[[], int | None]) -> int | None:
         sys.stdout.flush()
         return code
     except KvplanError as error:
-        print(f"kvplan: {error}", file=sys.stderr)
+        text = str(error)
+        print(f"kvplan: {text}{'' if text.endswith(('.', '?')) else '.'}", file=sys.stderr)
         return WRONG_USAGE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,7 +16,8 @@ def planner_options(deployment: Deployment) -> dict[str, object]:
     touches the cache in a way that kvplan does not model.
     """
     if deployment.errors:
-        raise KvplanError(deployment.errors[0] + ".")
+        first = deployment.errors[0]
+        raise KvplanError(first if first.endswith("?") else f"{first}.")
     check_variables(deployment)
     options: dict[str, object] = {}
     for dest, value in deployment.options.items():
