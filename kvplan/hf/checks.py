@@ -102,6 +102,10 @@ def _qwen4_exp(c: Draft) -> None:
         values = [c.integer(key) for key in indexer]
         if values[1] != 1 or values[3] % values[4]:
             raise c.error("indexer_kv_heads", "must be 1, and indexer_budget a multiple of indexer_compress_ratio")
+        rope = c.section("rope_parameters")
+        rotary = int(c.integer("head_dim") * (1.0 if rope is None else rope.number("partial_rotary_factor", 1.0)))
+        if rotary > values[2]:
+            raise c.error("indexer_head_dim", f"must be at least the rotary part of a head ({rotary})")
     for i in c.integers("ple_layer_ids", minimum=1, maximum=len(kinds)):
         if kinds[i - 1] != "linear_attention":
             raise c.error("ple_layer_ids", f"must name linear_attention layers, got {i}")
