@@ -17,7 +17,7 @@ MAX_DEPLOYMENTS = 5000
 TOLERANCE = 0.01
 
 _TOP = ("defaults", "deployments")
-_OWN = (
+OWN_KEYS = (
     "name",
     "serve",
     "model",
@@ -32,7 +32,7 @@ _OWN = (
     "kv_cache_layout",
     "env",
 )
-_NOT_DEFAULTS = frozenset({"name", "serve", "model"})
+NOT_DEFAULTS = frozenset({"name", "serve", "model"})
 LIMITS = (
     "min_tokens",
     "min_concurrency",
@@ -78,7 +78,7 @@ def read_fleet(root: Node, name: str) -> list[Deployment]:
     top = _mapping(root, name, "the file")
     _known(top, _TOP, name)
     defaults = _mapping(top["defaults"], name, "defaults") if "defaults" in top else {}
-    for key in _NOT_DEFAULTS & set(defaults):
+    for key in NOT_DEFAULTS & set(defaults):
         raise _error(name, defaults[key].line, f"defaults cannot give {key}; give it to each deployment")
     listed = top.get("deployments")
     if listed is None or not isinstance(listed.value, list) or not listed.value:
@@ -100,7 +100,7 @@ def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployme
     if "limits" in defaults and "limits" in node.value:
         both = {**_mapping(defaults["limits"], file, "limits"), **_mapping(node.value["limits"], file, "limits")}
         given["limits"] = Node(both, node.value["limits"].line)
-    _known(given, (*_OWN, *_option_names()), file)
+    _known(given, (*OWN_KEYS, *_option_names()), file)
     line = node.line
     name = _text(given, "name", file, line)
     if name is None or not name or len(name) > 200:
@@ -125,14 +125,14 @@ def _args(given: Mapping[str, Node], file: str, line: int) -> EngineArgs:
     env = _env(given, file)
     if "serve" in given:
         args = _served(_text(given, "serve", file, line) or "", env, file, given["serve"].line)
-        options = {key: node for key, node in given.items() if key not in _OWN}
+        options = {key: node for key, node in given.items() if key not in OWN_KEYS}
         if options:
             extra = next(iter(options))
             raise _error(file, options[extra].line, f"{extra} stands beside serve; write it into the line")
     else:
         words = [_text(given, "model", file, line) or ""]
         for key, node in given.items():
-            if key not in _OWN:
+            if key not in OWN_KEYS:
                 words += _flag(key, node, file)
         args = read_words(words, env)
     count = given.get("num_speculative_tokens")
@@ -254,7 +254,7 @@ def _text(given: Mapping[str, Node], key: str, file: str, line: int) -> str | No
 def _known(given: Mapping[str, Node], names: Iterable[str], file: str) -> None:
     known = set(names)
     for key, node in given.items():
-        if key not in known and key.replace("-", "_") not in known:
+        if key not in known:
             from difflib import get_close_matches
 
             close = get_close_matches(key, sorted(known), 1, 0.6)
@@ -266,8 +266,8 @@ def _known(given: Mapping[str, Node], names: Iterable[str], file: str) -> None:
 def _option_names() -> tuple[str, ...]:
     from kvplan.serve.flagtable import option_strings
 
-    flags = (text[2:].replace("-", "_") for text in option_strings() if text.startswith("--"))
-    return (*flags, "min_kv_cache_group_layers")
+    flags = [text[2:] for text in option_strings() if text.startswith("--")] + ["min-kv-cache-group-layers"]
+    return tuple(dict.fromkeys([*(flag.replace("-", "_") for flag in flags), *flags]))
 
 
 def _error(file: str, line: int, what: str) -> KvplanError:

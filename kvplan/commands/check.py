@@ -63,6 +63,13 @@ def run(
     return Outcome(render(found, format, path, view, notes), _code(found))
 
 
+def schema() -> str:
+    """The JSON schema of a file of deployments, for editors."""
+    from importlib.resources import files
+
+    return (files("kvplan.check") / "fleet.schema.json").read_text(encoding="utf-8")
+
+
 def _code(found: Sequence[Checked]) -> int:
     if any(each.status == ERROR for each in found):
         return CANNOT_BE_JUDGED
