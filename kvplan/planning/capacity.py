@@ -11,21 +11,13 @@ from collections.abc import Sequence
 from math import lcm
 from typing import NamedTuple
 
+from kvplan.errors import Refused
+from kvplan.layout import is_block_compact, is_block_outermost, validate
 from kvplan.planning.layer_set import CannotPlan, Grouped
 from kvplan.planning.unify import page_size
 from kvplan.spec import WINDOW_KINDS, Limits, Spec, round_up
 
 GIB = 2**30
-
-
-def is_block_outermost(layout: str) -> bool:
-    """Whether a block holds the pages of all layers of a group side by side."""
-    return layout[0] == "B"
-
-
-def is_block_compact(layout: str) -> bool:
-    """Whether each page is one run of bytes: layers and blocks are the two outer axes."""
-    return set(layout[:2]) == {"L", "B"}
 
 
 def stride_alignment(spec: Spec) -> int:
@@ -65,14 +57,11 @@ def bytes_per_block(groups: Sequence[Grouped], layout: str) -> int:
 def check_layout(groups: Sequence[Grouped], layout: str) -> None:
     """CannotPlan where pages of several sizes, or padded pages, cannot be laid out (`validate_kv_cache_layout`)."""
     specs = list({id(spec): spec for group in groups for spec, count in group.counted_specs() if count}.values())
-    compact = is_block_compact(layout)
-    pages = {page_size(spec) for spec in specs}
-    if len(pages) > 1 and (not compact or (len(groups) > 1 and not is_block_outermost(layout))):
-        raise CannotPlan(
-            f"the layout {layout} cannot hold pages of {len(pages)} sizes "
-            f"({', '.join(map(str, sorted(pages)))} bytes); set VLLM_KV_CACHE_LAYOUT=BLHNC."
-        )
-    if compact:
+    try:
+        validate(layout, map(page_size, specs), len(groups))
+    except Refused as refusal:
+        raise CannotPlan(str(refusal)) from None
+    if is_block_compact(layout):
         return
     for spec in specs:
         padded = spec.page_size_padded is not None and spec.num_heads != 1

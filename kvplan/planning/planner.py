@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kvplan.layout import is_block_outermost
 from kvplan.planning.capacity import (
     Need,
     blocks_per_request,
@@ -16,7 +17,6 @@ from kvplan.planning.capacity import (
     check_layout,
     concurrency,
     fit,
-    is_block_outermost,
     need_of,
     stride_bytes,
     used_bytes,

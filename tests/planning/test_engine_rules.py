@@ -192,7 +192,8 @@ def test_packed_states_never_widen_the_block() -> None:
 def test_a_layout_that_cannot_hold_mixed_pages_is_refused() -> None:
     plan = planned(("mla", 1, latent()), ("full", 1, attention()), layout="LHBNC")
     assert plan.error == (
-        "the layout LHBNC cannot hold pages of 2 sizes (18432, 65536 bytes); set VLLM_KV_CACHE_LAYOUT=BLHNC."
+        "KV cache layout LHBNC cannot hold pages of different sizes (18432, 65536 bytes) side by side; "
+        "set VLLM_KV_CACHE_LAYOUT=BLHNC."
     )
 
 
