@@ -52,7 +52,8 @@ def check_hidden_states(engine: EngineConfig, method: str, target: Model) -> Non
             f"--speculative-config method {method}: {target.architecture} does not give a drafter its inner hidden "
             "states in vLLM 0.33.0; choose another method."
         )
-    if engine.pipeline_parallel_size > 1 and not hidden_states.over_stages(target):
+    kept = method == "extract_hidden_states"
+    if engine.pipeline_parallel_size > 1 and (kept or not hidden_states.over_stages(target)):
         raise Refused(
             f"--pipeline-parallel-size {engine.pipeline_parallel_size}: {target.architecture} does not support method "
             f"{method} over pipeline stages in vLLM 0.33.0; use 1."
