@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from kvplan.commands import terminal
@@ -10,7 +11,7 @@ from kvplan.commands import terminal
 def main() -> None:
     """Run the command line; a plan without Typer, everything else with it."""
     code = None
-    if sys.argv[1:2] == ["plan"]:
+    if sys.argv[1:2] == ["plan"] and "_KVPLAN_COMPLETE" not in os.environ:  # the shell asks Typer for words
         from kvplan import quick
 
         code = terminal.guarded(lambda: quick.run(sys.argv[2:]))

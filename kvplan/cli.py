@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kvplan import __version__
+from kvplan import __version__, completion
 
 if TYPE_CHECKING:
     from typer.models import CommandInfo
@@ -39,11 +39,25 @@ _VLLM_FLAGS = (
 )
 
 Words = Annotated[
-    list[str] | None, typer.Argument(metavar="MODEL [VLLM FLAGS]...", help="A path, a bundled id or a hub id.")
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL [VLLM FLAGS]...", help="A path, a bundled id or a hub id.", autocompletion=completion.models
+    ),
 ]
-GpuName = Annotated[str | None, typer.Option("--gpu", metavar="NAME", help="GPU; `kvplan gpus` lists them.")]
-Drafter = Annotated[str | None, typer.Option("--drafter", metavar="MODEL", help="Drafter: path, bundled or hub id.")]
-Drafters = Annotated[list[str] | None, typer.Option("--drafter", metavar="MODEL", help="Drafter; may be repeated.")]
+GpuName = Annotated[
+    str | None,
+    typer.Option("--gpu", metavar="NAME", help="GPU; `kvplan gpus` lists them.", autocompletion=completion.gpus),
+]
+Drafter = Annotated[
+    str | None,
+    typer.Option(
+        "--drafter", metavar="MODEL", help="Drafter: path, bundled or hub id.", autocompletion=completion.models
+    ),
+]
+Drafters = Annotated[
+    list[str] | None,
+    typer.Option("--drafter", metavar="MODEL", help="Drafter; may be repeated.", autocompletion=completion.models),
+]
 Method = Annotated[str | None, typer.Option("--method", help="Speculative method, where the drafter does not tell it.")]
 DraftTokens = Annotated[
     str | None, typer.Option("--num-speculative-tokens", metavar="N", help="Tokens drafted at a time.")
@@ -51,9 +65,23 @@ DraftTokens = Annotated[
 DraftLengths = Annotated[
     str | None, typer.Option("--num-speculative-tokens", metavar="N[,N]...", help="Draft lengths, a row each.")
 ]
-Engine = Annotated[str, typer.Option("--engine", show_default=False, help="Rules: vllm-0.33.0 (default) or vllm-next.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        show_default=False,
+        help="Rules: vllm-0.33.0 (default) or vllm-next.",
+        autocompletion=completion.engines,
+    ),
+]
 LayoutName = Annotated[
-    str | None, typer.Option("--kv-cache-layout", metavar="NAME", help="As the variable VLLM_KV_CACHE_LAYOUT.")
+    str | None,
+    typer.Option(
+        "--kv-cache-layout",
+        metavar="NAME",
+        help="As the variable VLLM_KV_CACHE_LAYOUT.",
+        autocompletion=completion.layouts,
+    ),
 ]
 CostCheck = Annotated[
     str,
@@ -70,7 +98,15 @@ Agreement = Annotated[
     ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
-Format = Annotated[str, typer.Option("--format", show_default=False, help="text (default), json, markdown or csv.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        show_default=False,
+        help="text (default), json, markdown or csv.",
+        autocompletion=completion.formats,
+    ),
+]
 ShortFormat = Annotated[str, typer.Option("--format", show_default=False, help="text (default) or json.")]
 Output = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout.")
@@ -256,15 +292,30 @@ def check(
     file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Deployments with their limits.")],
     update: Annotated[bool, typer.Option("--update", help="Record the plans in kvplan.lock beside the file.")] = False,
     engine: Annotated[
-        str | None, typer.Option("--engine", help="Rules for all deployments: vllm-0.33.0, vllm-next.")
+        str | None,
+        typer.Option(
+            "--engine",
+            help="Rules for all deployments: vllm-0.33.0, vllm-next.",
+            autocompletion=completion.engines,
+        ),
     ] = None,
     against: Annotated[
-        str | None, typer.Option("--against", help="Compare with these engine rules, in place of the lock.")
+        str | None,
+        typer.Option(
+            "--against",
+            help="Compare with these engine rules, in place of the lock.",
+            autocompletion=completion.engines,
+        ),
     ] = None,
     offline: Offline = False,
     format: Annotated[
         str,
-        typer.Option("--format", show_default=False, help="text (default), json, markdown, csv, junit or github."),
+        typer.Option(
+            "--format",
+            show_default=False,
+            help="text (default), json, markdown, csv, junit or github.",
+            autocompletion=completion.check_formats,
+        ),
     ] = "text",
     output: Output = None,
     schema: Annotated[
@@ -371,7 +422,7 @@ def run() -> int:
     every = app.registered_commands
     app.registered_commands = _asked(sys.argv[1] if len(sys.argv) > 1 else None)
     try:
-        app()
+        app(prog_name="kvplan")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     finally:
