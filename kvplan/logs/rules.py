@@ -70,6 +70,8 @@ CHANGES = (
            "Chunked local attention has groups of its own."),
     Change("0.9.0", "nemotron_state", "model_dtype", "model_executor/models/config.py",
            "The state of Nemotron-H has the model's dtype."),
+    Change("0.9.0", "mla_block", "flashmla", "platforms/cuda.py check_and_update_config",
+           "The block of MLA is 64 tokens on Hopper (FlashMLA), else 16."),
     Change("0.9.0", "check", "layers", f"{_UTILS} check_enough_kv_cache_memory",
            "A request must fit as the sum of what a rank's own layers hold."),
     Change("0.9.0", "null_block", "not_reserved", f"{_UTILS} check_enough_kv_cache_memory",
@@ -86,6 +88,8 @@ CHANGES = (
            "Layers of several kinds are split into groups."),
     Change("0.9.2", "mamba", "one_block", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
            "A request takes one block of each state group, drafting or not."),
+    Change("0.10.0", "mla_block", "cutlass", "platforms/cuda.py check_and_update_config",
+           "As before, 128 tokens on Blackwell (CUTLASS MLA)."),
     Change("0.10.0", "hybrid_block", "multiple_of_16", _CONFIG,
            "The attention block is the multiple of 16 tokens that holds a state."),
     Change("0.10.0", "chunk_groups", "not_drafting", "config.py VllmConfig.__post_init__",
@@ -116,10 +120,14 @@ CHANGES = (
            "Chunked local attention has groups of its own unless a drafter runs on the target's hidden states."),
     Change("0.14.0", "check", "all_stages", f"{_UTILS} get_kv_cache_configs",
            "A request must fit in whole blocks of all stages' layers, on the rank that has least."),
+    Change("0.15.0", "mla_block", "flashinfer", "platforms/cuda.py check_and_update_config",
+           "As before, 64 tokens on Blackwell (FlashInfer MLA)."),
     Change("0.15.0", "mamba", "cache_mode", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
            "State blocks a request: 1 + drafted tokens, 2 + drafted tokens in align mode, by length in all mode."),
     Change("0.17.0", "check", "own_stage", f"{_UTILS} _project_kv_cache_groups_to_worker",
            "A request must fit in whole blocks of each stage's own layers."),
+    Change("0.18.0", "mla_block", "preferred", "platforms/interface.py update_block_size_for_backend",
+           "The block size is one that every attention backend takes."),
     Change("0.18.0", "group_size", "largest_below_1.5", f"{_UTILS} _get_kv_cache_groups_uniform_page_size",
            "The group size is the largest bucket where that is less than 1.5 x the smallest."),
     Change("0.18.0", "hybrid_block", "by_kind_but_blackwell", _CONFIG,
@@ -223,6 +231,7 @@ class Rules(NamedTuple):
     kv_event_groups: str
     chunk_groups: str
     nemotron_state: str
+    mla_block: str
     check: str
     null_block: str
     override: str

@@ -59,6 +59,18 @@ _FLAGS = frozenset(
         "trust_remote_code",
     )
 )
+# Keys of --speculative-config that are gone and never touched the cache.
+_GONE = frozenset(
+    (
+        "disable_by_batch_size",
+        "disable_log_stats",
+        "disable_mqa_scorer",
+        "acceptance_method",
+        "posterior_threshold",
+        "posterior_alpha",
+        "speculative_token_tree",
+    )
+)
 _BACKENDS = {
     "FLASH": "FLASH_ATTN",
     "FLASHATTENTION": "FLASH_ATTN",
@@ -120,6 +132,8 @@ def deployment(
         if size > 1 and name not in fields:
             fields[name] = size
             notes.append(f"The log's ranks tell --{name.replace('_', '-')} {size}.")
+    if reading.kv_cache_block_size is not None and "block_size" not in fields:
+        fields["block_size"] = reading.kv_cache_block_size
     if drafter is not None:
         fields["speculative_config"] = {**fields.get("speculative_config", {}), "model": drafter}
     told = options.get("mamba_cache_mode")
@@ -176,6 +190,8 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
 def _typed(name: str, value: Any) -> Any:
     if name in _INTEGERS:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if name == "speculative_config" and isinstance(value, dict):
+        return {key: given for key, given in value.items() if key not in _GONE} or None
     if name in _OBJECTS:
         return value if isinstance(value, dict) and value else None
     if name in _FLAGS:

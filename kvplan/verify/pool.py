@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kvplan.errors import Refused
+from kvplan.layout import is_block_outermost
 from kvplan.logs.capacity import (
     Printed,
     in_flight_tokens,
@@ -18,7 +19,7 @@ from kvplan.logs.capacity import (
     tokens_and_concurrency,
 )
 from kvplan.logs.rules import Rules
-from kvplan.planning.capacity import bytes_per_block, is_block_outermost, spec_blocks
+from kvplan.planning.capacity import bytes_per_block, spec_blocks
 from kvplan.planning.groups import on_stages
 from kvplan.planning.layer_set import CannotPlan, Grouped
 from kvplan.planning.uniform_page import Bucket, GroupSize, least_padding_group_size

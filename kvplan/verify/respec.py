@@ -30,7 +30,7 @@ LATEST = "every_backend_checkpoints"
 """The hybrid_block rule of 0.33.0, whose block sizes are the plan's own."""
 _RESIZED = frozenset((FULL_ATTENTION, SINK_FULL_ATTENTION, MLA, SLIDING_WINDOW, CHUNKED_LOCAL))
 _BEFORE_BACKENDS = frozenset(("none", "multiple_of_16", "by_kind", "by_kind_but_blackwell"))
-_MLA_BLOCKS = {"CUTLASS_MLA": 128, "FLASHMLA": 64, "FLASHINFER_MLA": 64, "FLASHMLA_SPARSE": 64}
+_MLA_BLOCKS = {"CUTLASS_MLA": 128, "FLASH_ATTN_MLA": 64, "FLASHMLA": 64, "FLASHINFER_MLA": 64, "FLASHMLA_SPARSE": 64}
 
 
 class Sizes(NamedTuple):
@@ -142,11 +142,23 @@ def _plain_block(rules: Rules, base: Base, attention: CacheLayer | None) -> int:
     config = base.config
     if config.user_specified_block_size or attention is None:
         return config.block_size
-    if rules.hybrid_block not in _BEFORE_BACKENDS:
+    if rules.mla_block == "preferred":
         return base.block_size
-    if not config.use_mla:
+    return _mla_block(rules, config, attention) if config.use_mla else 16
+
+
+def _mla_block(rules: Rules, config: EngineConfig, attention: CacheLayer) -> int:
+    """The block that the platform forced for MLA, by the backend that was asked for or that the GPU has."""
+    asked = config.attention_backend
+    if asked is not None:
+        return _MLA_BLOCKS.get(asked, 16)
+    if "SPARSE" in attention.backend:
+        return 64
+    if config.gpu.capability[0] == 9:
+        return 64
+    if config.gpu.capability[0] != 10 or rules.mla_block == "flashmla":
         return 16
-    return _MLA_BLOCKS.get(attention.backend, 16)
+    return 64 if rules.mla_block == "flashinfer" else 128
 
 
 def respec(rules: Rules, base: Base, made: Sizes) -> tuple[CacheLayer, ...]:

@@ -133,3 +133,20 @@ def test_the_longest_length_fits_and_one_more_does_not(memory: int, release: str
 
 
 DENSE = planned("Qwen/Qwen3-8B")
+
+
+@pytest.mark.parametrize(
+    ("release", "gpu", "block"),
+    [
+        ("0.9.2", "H200", 64),
+        ("0.9.2", "B200", 16),
+        ("0.10.2", "B200", 128),
+        ("0.15.0", "B200", 64),
+        ("0.13.0", "A100 80GB", 16),
+        ("0.18.0", "H200", 16),
+    ],
+)
+def test_the_block_of_mla_by_release_and_gpu(release: str, gpu: str, block: int):
+    args = EngineArgs(model="deepseek-ai/DeepSeek-V3", hf_overrides={"quantization_config": None})
+    result = plan(PlanRequest(args=args, gpu=gpu, offline=True))
+    assert by(release, result).sizes.block_size == block
