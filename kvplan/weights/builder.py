@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from kvplan.cache.stages import layer_counts
 from kvplan.errors import Refused
@@ -62,10 +62,14 @@ class Builder:
     def only_unquantized(self) -> None:
         """Refused where the checkpoint is quantised: vLLM's names of these layers are not known well enough."""
         if self.scheme.name != "none":
-            raise Refused(
-                f"the weights of {self.model.architecture} under quantisation {self.scheme.name} are not known to "
-                "kvplan; give --weights-bytes."
-            )
+            self.refuse(f"under quantisation {self.scheme.name}")
+
+    def refuse(self, what: str) -> NoReturn:
+        """Refuse weights that kvplan does not know: ``what`` says which of this architecture's."""
+        raise Refused(
+            f"{self.config.where}: the weights of {self.model.architecture} {what} are not known to kvplan; give "
+            "--weights-bytes."
+        )
 
     def layers(self, count: int) -> range:
         """Decoder layers of the stage (`make_layers`)."""

@@ -82,6 +82,8 @@ def _at_target_length(model: Model) -> Model:
 
 def _scheme(module: ModuleType, model: Model, method: str | None, settings: Settings) -> Unquantized:
     renames = module.renames(model) if hasattr(module, "renames") else None
+    if method == "deepseek_v4_fp8" and settings is not None:
+        settings = {**settings, "expert_dtype": model.root.get("expert_dtype", "fp4")}
     return make(method, settings, module.packed(model), renames)
 
 

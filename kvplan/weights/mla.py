@@ -18,7 +18,7 @@ def latent_attention(b: Builder, prefix: str, *, scales: str = ".mla_attn.mla_at
     """`DeepseekV2MLAAttention`; ``scales`` is where the layer keeps the scales of a quantised cache."""
     config = b.config
     hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
-    latent, rope = config.integer("kv_lora_rank"), config.integer("qk_rope_head_dim")
+    latent, rope = config.integer("kv_lora_rank"), config.integer("qk_rope_head_dim", minimum=0)
     query = config.integer("qk_nope_head_dim") + rope
     low = config.optional_integer("q_lora_rank")
     if low is not None:

@@ -36,6 +36,19 @@ def _fp8(settings: Mapping[str, Any], packed: Packed, renames: Renames | None) -
     return Fp8(ignored, block_in(settings), static, mxfp4_experts=settings.get("store_dtype") == "mxfp4")
 
 
+def _deepseek_v4(settings: Mapping[str, Any], packed: Packed, renames: Renames | None) -> Unquantized:
+    """``expert_dtype`` stands beside the scheme in the config, and the caller adds it."""
+    from kvplan.weights.quant.deepseek_v4 import DeepseekV4
+
+    if names_in(settings, "ignored_layers") or names_in(settings, "modules_to_not_convert"):
+        raise Refused(
+            "quantization_config: layers left out of DeepSeek-V4's scheme are not known to kvplan; give --weights-bytes."
+        )
+    static = settings.get("activation_scheme") == "static"
+    algorithm = str(settings.get("moe_quant_algo") or "").upper()
+    return DeepseekV4(block_in(settings), static, str(settings.get("expert_dtype", "fp4")), algorithm)
+
+
 def _mxfp4(settings: Mapping[str, Any], packed: Packed, renames: Renames | None) -> Unquantized:
     from kvplan.weights.quant.mxfp4 import Mxfp4
 
@@ -204,6 +217,7 @@ _MAKERS = {
     "auto_awq": _awq,
     "auto_gptq": _gptq,
     "compressed-tensors": _compressed,
+    "deepseek_v4_fp8": _deepseek_v4,
     "fp8": _fp8,
     "gpt_oss_mxfp4": _gpt_oss,
     "modelopt": _modelopt,

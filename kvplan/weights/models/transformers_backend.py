@@ -1,0 +1,97 @@
+"""Models that vLLM serves through its Transformers backend: the layers are Transformers' own, with vLLM's linear layers.
+
+vLLM: model_executor/models/transformers/base.py, causal.py, moe.py. The matrices are those of Transformers' classes;
+attention, gated feed-forward layers and experts are fused as in vLLM's own models.
+"""
+
+from __future__ import annotations
+
+from kvplan.families.transformers_backend import original
+from kvplan.model import Model
+from kvplan.weights.attention import HEAD, WHOLE, gated_mlp, heads_of, projections, qk_norms, rope_parameters
+from kvplan.weights.builder import Builder
+from kvplan.weights.decoder import Frame, decoder
+from kvplan.weights.mla import latent_attention
+from kvplan.weights.models.llama import two_norms
+from kvplan.weights.moe import router
+from kvplan.weights.names import Packed
+
+ARCHITECTURES = (
+    "HunYuanMoEV1ForCausalLM",
+    "Olmo2ForCausalLM",
+    "Olmo3ForCausalLM",
+    "TransformersMoEForCausalLM",
+)
+_KNOWN = ("HunYuanMoEV1ForCausalLM", "Mistral4ForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM")
+
+
+def packed(model: Model) -> Packed:
+    return {}
+
+
+def weights(b: Builder) -> None:
+    """Refused where the checkpoint is quantised, or where the wrapped class is not one compared with the engine."""
+    b.only_unquantized()
+    name = original(b.model)
+    if name not in _KNOWN:
+        b.refuse(f"of {name} on vLLM's Transformers backend")
+    layer = {"HunYuanMoEV1ForCausalLM": _hunyuan_layer, "Mistral4ForCausalLM": _mistral4_layer}.get(name, _olmo_layer)
+    root, text = b.model.root, b.config
+    tied = text.truthy("tie_word_embeddings") or root.truthy("tie_word_embeddings")
+    decoder(b, layer, Frame(), tie=tied)
+    for kind in _kinds(b, name):
+        for part in ("inv_freq", "original_inv_freq"):
+            b.add(f"model.rotary_emb.{kind}{part}", _rotated(b, kind.rstrip("_")) // 2, "float32")
+
+
+def _kinds(b: Builder, name: str) -> list[str]:
+    """The kinds of layers that have positions of their own: Olmo3's."""
+    if name != "Olmo3ForCausalLM":
+        return [""]
+    return [f"{kind}_" for kind in sorted(set(b.config.texts("layer_types")))]
+
+
+def _rotated(b: Builder, kind: str) -> int:
+    """Elements of a head that positions rotate."""
+    parameters = rope_parameters(b.config, kind or None)
+    return int(heads_of(b.config).size * float(parameters.get("partial_rotary_factor", 1.0)))
+
+
+def _olmo_layer(b: Builder, prefix: str, index: int) -> None:
+    """`Olmo2DecoderLayer`: norms behind attention and feed-forward layer, and on all queries and all keys."""
+    config, heads, attention = b.config, heads_of(b.config), f"{prefix}.self_attn"
+    projections(b, attention, heads, bias=config.truthy("attention_bias"))
+    qk_norms(b, attention, heads, WHOLE)
+    b.attention(f"{attention}.attn")
+    gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"))
+    for name in ("post_attention_layernorm", "post_feedforward_layernorm"):
+        b.norm(f"{prefix}.{name}", config.integer("hidden_size"))
+
+
+def _hunyuan_layer(b: Builder, prefix: str, index: int) -> None:
+    """`HunYuanMoEV1DecoderLayer`: a shared expert of the size of the routed ones."""
+    config, heads, attention = b.config, heads_of(b.config), f"{prefix}.self_attn"
+    projections(b, attention, heads, bias=config.truthy("attention_bias"))
+    qk_norms(b, attention, heads, HEAD, ("query_layernorm", "key_layernorm"))
+    b.attention(f"{attention}.attn")
+    size, count = config.integer("intermediate_size"), config.integer("num_experts")
+    router(b, f"{prefix}.mlp.gate.wg", count)
+    gated_mlp(b, f"{prefix}.mlp.shared_mlp", size)
+    b.experts(f"{prefix}.mlp", count, config.integer("hidden_size"), size)
+    two_norms(b, prefix)
+
+
+def _mistral4_layer(b: Builder, prefix: str, index: int) -> None:
+    """`Mistral4DecoderLayer`: latent attention, and routed experts beside shared ones."""
+    config = b.config
+    if config.truthy("attention_bias"):
+        b.refuse("with attention_bias")
+    latent_attention(b, f"{prefix}.self_attn", scales=".attn", rotary=False)
+    if index >= config.integer("first_k_dense_replace", minimum=0):
+        size, count = config.integer("moe_intermediate_size"), config.integer("n_routed_experts")
+        router(b, f"{prefix}.mlp.gate", count)
+        gated_mlp(b, f"{prefix}.mlp.shared_experts", size * config.integer("n_shared_experts"))
+        b.experts(f"{prefix}.mlp", count, config.integer("hidden_size"), size)
+    else:
+        gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"))
+    two_norms(b, prefix)
