@@ -56,7 +56,8 @@ def drafted(model: Model, settings: Settings, draft_settings: Settings, tables: 
     """What a drafter adds to the last stage."""
     engine = model.engine
     speculative, target = engine.speculative, model.target
-    assert speculative is not None and target is not None and speculative.draft is not None
+    if speculative is None or target is None or speculative.draft is None:
+        return []
     if speculative.method == "draft_model":
         return tensors(model, speculative.draft.quantization, draft_settings, 0, tables)
     module = find(model.architecture, "drafters")

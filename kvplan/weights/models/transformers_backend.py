@@ -1,4 +1,4 @@
-"""Models that vLLM serves through its Transformers backend: the layers are Transformers' own, with vLLM's linear layers.
+"""Models on vLLM's Transformers backend: the layers are Transformers' own, with vLLM's linear layers.
 
 vLLM: model_executor/models/transformers/base.py, causal.py, moe.py. The matrices are those of Transformers' classes;
 attention, gated feed-forward layers and experts are fused as in vLLM's own models.

@@ -42,7 +42,8 @@ def _deepseek_v4(settings: Mapping[str, Any], packed: Packed, renames: Renames |
 
     if names_in(settings, "ignored_layers") or names_in(settings, "modules_to_not_convert"):
         raise Refused(
-            "quantization_config: layers left out of DeepSeek-V4's scheme are not known to kvplan; give --weights-bytes."
+            "quantization_config: layers left out of DeepSeek-V4's scheme are not known to kvplan; give "
+            "--weights-bytes."
         )
     static = settings.get("activation_scheme") == "static"
     algorithm = str(settings.get("moe_quant_algo") or "").upper()
