@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kvplan.engine.args import EngineArgs, EngineConfig
@@ -93,6 +93,7 @@ _KNOWN_BACKENDS = frozenset(
         "TRITON_MLA",
     )
 )
+_QUANTISED = re.compile(r"awq|gptq|autoround|fp8|fp4|int[48]|w[48]a(?:8|16)|bnb|[0-9]bit|gguf|exl[23]|quant")
 _FOREIGN = re.compile(r"ROCM|AITER|XPU|NPU|ASCEND|CPU_ATTN|TORCH_SDPA|PALLAS|HPU", re.IGNORECASE)
 
 
@@ -149,6 +150,21 @@ def deployment(
         **fields,
     )
     return Deployment(args, reading.max_model_len, told if isinstance(told, str) else None, tuple(notes))
+
+
+def quantised_base(model: str, known: Iterable[str]) -> str | None:
+    """The id in ``known`` that a quantised copy is named after (Qwen2.5-7B-Instruct-AWQ); None where there is none.
+
+    The longest id whose last part begins the copy's, followed by words of which one names a quantisation.
+    """
+    last = model.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
+    found: dict[str, str] = {}
+    for id in known:
+        own = id.rpartition("/")[2].lower()
+        rest = last.removeprefix(own)
+        if rest != last and rest[:1] in ("-", "_", ".") and _QUANTISED.search(rest):
+            found[own] = id
+    return found[max(found, key=len)] if found else None
 
 
 def as_printed(args: EngineArgs, config: EngineConfig, reading: LogReading, rules: Rules) -> EngineArgs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from kvplan import gpus, selection
+from kvplan import gpus, selection, sources
 from kvplan.errors import KvplanError, Refused
 from kvplan.logs.capacity import bytes_printed_as
 from kvplan.logs.options import hub_id
@@ -16,7 +16,7 @@ from kvplan.planning.layer_set import CannotPlan
 from kvplan.result import Result
 from kvplan.sources import bundled, local
 from kvplan.units import GIB
-from kvplan.verify.deployment import Deployment, as_printed, deployment
+from kvplan.verify.deployment import Deployment, as_printed, deployment, quantised_base
 from kvplan.verify.lines import Found, Line, Memory, compared, first_cause
 from kvplan.verify.pool import ReleasePlan, needed_bytes, release_plan
 from kvplan.verify.respec import Base
@@ -67,28 +67,56 @@ def judge(reading: LogReading, wanted: Wanted) -> Verdict:
     rules: Rules | None = None
     try:
         rules = rules_for(reading.version, assume=wanted.assume_engine, relevant=())
-        name, notes = config_name(reading, wanted.model)
-        found = deployment(reading, rules, name, wanted.env, wanted.drafter)
-        verdict = _best(reading, wanted, found, rules)
-        return verdict._replace(notes=(*notes, *found.notes, *verdict.notes))
+        try:
+            name, notes = config_name(reading, wanted)
+        except KvplanError as missing:
+            return _by_base(reading, wanted, rules, missing)
+        return _judged(reading, wanted, rules, name, notes)
     except KvplanError as error:
         return Verdict(reading, rules, refusal=str(error))
     except CannotPlan as stop:
         return Verdict(reading, rules, refusal=f"{str(stop).rstrip('.')}; the log's start-up got further.")
 
 
-def config_name(reading: LogReading, given: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """The name to look the model's config up by, and what is to be said of it.
+def _judged(reading: LogReading, wanted: Wanted, rules: Rules, name: str | None, notes: tuple[str, ...]) -> Verdict:
+    found = deployment(reading, rules, name, wanted.env, wanted.drafter)
+    verdict = _best(reading, wanted, found, rules)
+    return verdict._replace(notes=(*notes, *found.notes, *verdict.notes))
+
+
+def _by_base(reading: LogReading, wanted: Wanted, rules: Rules, missing: KvplanError) -> Verdict:
+    """The verdict by the bundled model that a quantised copy is named after, whose own config is not here.
+
+    It can only confirm: a copy may cache otherwise than its base, so where it does not agree the log is not judged.
+    """
+    base = None if wanted.model is not None else quantised_base(reading.model or "", bundled.ids())
+    if base is None:
+        raise missing
+    note = f"The config of {reading.model} is not here; it is planned as {base}, which it is named after."
+    try:
+        verdict = _judged(reading, wanted, rules, base, (note,))
+    except (KvplanError, CannotPlan):
+        raise missing from None
+    if verdict.exit_code != 0:
+        raise missing
+    return verdict
+
+
+def config_name(reading: LogReading, wanted: Wanted) -> tuple[str | None, tuple[str, ...]]:
+    """The name to look the model's config up by, and what is to be said of it. KvplanError where there is none.
 
     A path of the server that printed the log is not here: its hub id (a cache directory's), or the bundled model that
     the directory is named after. Refused where that leaves nothing.
     """
-    name = given or reading.model
-    if given is not None or name is None or not _is_elsewhere(name):
+    name = wanted.model or reading.model
+    if wanted.model is not None or name is None or not _is_elsewhere(name):
+        if name is not None:
+            sources.resolve(name, offline=wanted.offline)
         return name, ()
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
     id = hub_id(name)
     if id != name:
+        sources.resolve(id, offline=wanted.offline)
         return id, ()
     if last and bundled.find(last) is not None:
         return last, (f"The log's model is the path {name}; it is planned as the bundled model of that name.",)

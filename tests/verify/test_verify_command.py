@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from start_ups import read, start_up
 
 from kvplan.logs import DOCUMENT_KEYS
+from kvplan.verify.deployment import quantised_base
 from kvplan.verify.judge import Wanted, judge
 from kvplan.verify.report import verify_document, verify_text
 
@@ -258,3 +259,31 @@ def test_options_of_any_kind_are_never_a_traceback(name: str, value: object):
     verdict = judge(read(text), Wanted(offline=True))
     assert verdict.exit_code in (0, 1, 2)
     verify_document(verdict)
+
+
+def test_a_quantised_copy_is_confirmed_by_its_base_but_never_accused():
+    copy = AGREES.replace("Qwen/Qwen3-8B", "someone/Qwen3-8B-AWQ-Int4")
+    code, found = document(log=copy)
+    assert code == 0
+    assert found["notes"][0] == (
+        "The config of someone/Qwen3-8B-AWQ-Int4 is not here; it is planned as Qwen/Qwen3-8B, which it is named after."
+    )
+    code, found = document(log=copy.replace("size: 136,080", "size: 999,984"))
+    assert (code, found["plan"]) == (2, None)
+    assert found["refusal"].startswith("someone/Qwen3-8B-AWQ-Int4: not a path, not bundled")
+
+
+@pytest.mark.parametrize(
+    ("model", "base"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct-AWQ", "Qwen/Qwen2.5-7B-Instruct"),
+        ("D:\\Models\\Qwen2.5-7B-Instruct-AWQ", "Qwen/Qwen2.5-7B-Instruct"),
+        ("x/Qwen3.6-35B-A3B-FP8-4.75bit", "Qwen/Qwen3.6-35B-A3B-FP8"),
+        ("x/Qwen3-8B-Base", None),
+        ("x/Qwen3-80B-AWQ", None),
+        ("", None),
+    ],
+)
+def test_the_base_that_a_copy_is_named_after(model: str, base: str | None):
+    known = ["Qwen/Qwen3-8B", "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3.6-35B-A3B", "Qwen/Qwen3.6-35B-A3B-FP8"]
+    assert quantised_base(model, known) == base
