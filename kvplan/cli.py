@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kvplan import __version__, completion
+from kvplan import __version__
 
 if TYPE_CHECKING:
     from typer.models import CommandInfo
@@ -30,6 +30,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+def _offers(what: str) -> Any:
+    """What a shell offers for a value; None while no shell asks, for Typer looks into every function it is given."""
+    if "_KVPLAN_COMPLETE" not in os.environ:
+        return None
+    from kvplan import completion
+
+    return getattr(completion, what)
+
+
 _ANY_FLAG: dict[str, Any] = {"ignore_unknown_options": True}
 _VLLM_FLAGS = (
     "Every flag of `vllm serve` 0.33.0 is taken as vLLM takes it, among them -tp, -pp, --max-model-len, --block-size, "
@@ -41,22 +51,22 @@ _VLLM_FLAGS = (
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="MODEL [VLLM FLAGS]...", help="A path, a bundled id or a hub id.", autocompletion=completion.models
+        metavar="MODEL [VLLM FLAGS]...", help="A path, a bundled id or a hub id.", autocompletion=_offers("models")
     ),
 ]
 GpuName = Annotated[
     str | None,
-    typer.Option("--gpu", metavar="NAME", help="GPU; `kvplan gpus` lists them.", autocompletion=completion.gpus),
+    typer.Option("--gpu", metavar="NAME", help="GPU; `kvplan gpus` lists them.", autocompletion=_offers("gpus")),
 ]
 Drafter = Annotated[
     str | None,
     typer.Option(
-        "--drafter", metavar="MODEL", help="Drafter: path, bundled or hub id.", autocompletion=completion.models
+        "--drafter", metavar="MODEL", help="Drafter: path, bundled or hub id.", autocompletion=_offers("models")
     ),
 ]
 Drafters = Annotated[
     list[str] | None,
-    typer.Option("--drafter", metavar="MODEL", help="Drafter; may be repeated.", autocompletion=completion.models),
+    typer.Option("--drafter", metavar="MODEL", help="Drafter; may be repeated.", autocompletion=_offers("models")),
 ]
 Method = Annotated[str | None, typer.Option("--method", help="Speculative method, where the drafter does not tell it.")]
 DraftTokens = Annotated[
@@ -71,7 +81,7 @@ Engine = Annotated[
         "--engine",
         show_default=False,
         help="Rules: vllm-0.33.0 (default) or vllm-next.",
-        autocompletion=completion.engines,
+        autocompletion=_offers("engines"),
     ),
 ]
 LayoutName = Annotated[
@@ -80,7 +90,7 @@ LayoutName = Annotated[
         "--kv-cache-layout",
         metavar="NAME",
         help="As the variable VLLM_KV_CACHE_LAYOUT.",
-        autocompletion=completion.layouts,
+        autocompletion=_offers("layouts"),
     ),
 ]
 CostCheck = Annotated[
@@ -104,7 +114,7 @@ Format = Annotated[
         "--format",
         show_default=False,
         help="text (default), json, markdown or csv.",
-        autocompletion=completion.formats,
+        autocompletion=_offers("formats"),
     ),
 ]
 ShortFormat = Annotated[str, typer.Option("--format", show_default=False, help="text (default) or json.")]
@@ -112,6 +122,9 @@ Output = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout.")
 ]
 Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="List on stderr the flags and variables that do not change the plan.")
+]
 Explain = Annotated[bool, typer.Option("--explain", help="Say which field and which vLLM file decided each row.")]
 
 
@@ -130,6 +143,7 @@ def plan(
     format: Format = "text",
     output: Output = None,
     ascii: Ascii = False,
+    verbose: Verbose = False,
 ) -> None:
     """What will vLLM do with this deployment: groups, padding, capacity, and why."""
     from kvplan.commands import plan as command
@@ -144,6 +158,7 @@ def plan(
             num_speculative_tokens=num_speculative_tokens,
             format=format,
             view=_view(output, ascii),
+            verbose=verbose,
         ),
         output,
     )
@@ -296,7 +311,7 @@ def check(
         typer.Option(
             "--engine",
             help="Rules for all deployments: vllm-0.33.0, vllm-next.",
-            autocompletion=completion.engines,
+            autocompletion=_offers("engines"),
         ),
     ] = None,
     against: Annotated[
@@ -304,7 +319,7 @@ def check(
         typer.Option(
             "--against",
             help="Compare with these engine rules, in place of the lock.",
-            autocompletion=completion.engines,
+            autocompletion=_offers("engines"),
         ),
     ] = None,
     offline: Offline = False,
@@ -314,7 +329,7 @@ def check(
             "--format",
             show_default=False,
             help="text (default), json, markdown, csv, junit or github.",
-            autocompletion=completion.check_formats,
+            autocompletion=_offers("check_formats"),
         ),
     ] = "text",
     output: Output = None,

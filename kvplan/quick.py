@@ -24,7 +24,7 @@ VALUES = {
     "-o": "output",
 }
 """kvplan's own options of `plan` that take a value, and their names."""
-SWITCHES = {"--offline": "offline", "--ascii": "ascii"}
+SWITCHES = {"--offline": "offline", "--ascii": "ascii", "--verbose": "verbose"}
 _LEFT_TO_TYPER = frozenset({"--", "--help"})
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvplan.engine.args import EngineArgs
 from kvplan.errors import KvplanError
 from kvplan.units import human_readable_bytes
+
+if TYPE_CHECKING:
+    from kvplan.serve import Deployment
 
 _BUDGET = "--kv-cache-memory-bytes"
 _SEQUENCES = frozenset({"kv_cache_dtype_skip_layers"})
@@ -100,24 +103,33 @@ def _minimum(text: str) -> int:
     return int(text)
 
 
-def read_words(words: Sequence[str], env: Mapping[str, str]) -> EngineArgs:
-    """MODEL and flags of `vllm serve`, or a whole command that starts vLLM, as EngineArgs.
+def read_deployment(words: Sequence[str], env: Mapping[str, str]) -> tuple[Deployment, int | None]:
+    """MODEL and flags of `vllm serve`, or a whole command that starts vLLM, as read; and OWN_FLAG.
 
-    KvplanError with the parser's first sentence where vLLM would refuse them, and Refused where kvplan cannot judge a
-    flag.
+    KvplanError where no server is started, or several are.
     """
-    from kvplan.serve import planner_options, read_arguments, read_argv
+    from kvplan.serve import read_arguments, read_argv
 
     own, minimum = serve_words(words)
     if not own:
         raise KvplanError("no model is named; give a path, a bundled id or a hub id, such as Qwen/Qwen3-8B.")
-    if _starts_a_server(own[0]):
-        deployments = read_argv(own, env)
-        if len(deployments) != 1:
-            raise KvplanError(f"the line starts {len(deployments)} servers; plan one at a time.")
-        deployment = deployments[0]
-    else:
-        deployment = read_arguments(own, env)
+    if not _starts_a_server(own[0]):
+        return read_arguments(own, env), minimum
+    deployments = read_argv(own, env)
+    if len(deployments) != 1:
+        raise KvplanError(f"the line starts {len(deployments)} servers; plan one at a time.")
+    return deployments[0], minimum
+
+
+def read_words(words: Sequence[str], env: Mapping[str, str]) -> EngineArgs:
+    """As `read_deployment`, as EngineArgs.
+
+    KvplanError with the parser's first sentence where vLLM would refuse the words, and Refused where kvplan cannot
+    judge a flag.
+    """
+    from kvplan.serve import planner_options
+
+    deployment, minimum = read_deployment(words, env)
     options = planner_options(deployment)
     args = engine_args(deployment.model or "", options, {**env, **deployment.env})
     return args if minimum is None else args._replace(min_kv_cache_group_layers=minimum)

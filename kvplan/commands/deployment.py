@@ -56,9 +56,8 @@ def request(
     num_speculative_tokens: int | None = None,
 ) -> PlanRequest:
     """The plan request of MODEL and flags, with kvplan's own options. KvplanError for wrong usage."""
-    inside = bool(words) and words[0].rpartition("/")[2] in CONTAINERS  # the caller's variables do not get into one
     words, budgets = stage_budgets(words)
-    args = read_words(words, environment(choices, {} if inside else env))
+    args = read_words(words, _outside(words, choices, env))
     args = with_drafter(args, drafter, choices.method, num_speculative_tokens)
     return PlanRequest(
         args=args,
@@ -70,3 +69,21 @@ def request(
         trained_draft_length=drafter is not None,
         available_memory_bytes=budgets,
     )
+
+
+def _outside(words: Sequence[str], choices: Choices, env: Mapping[str, str]) -> dict[str, str]:
+    """As `environment`; the caller's variables do not get into a container."""
+    inside = bool(words) and words[0].rpartition("/")[2] in CONTAINERS
+    return environment(choices, {} if inside else env)
+
+
+def ignored(words: Sequence[str], choices: Choices, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What was read of the line and changes nothing, a sentence each: for people who look for a flag's effect."""
+    from kvplan.request import read_deployment
+    from kvplan.serve import remarks
+    from kvplan.serve.flagtable import flag_name
+
+    deployment, _ = read_deployment(stage_budgets(words)[0], _outside(words, choices, env))
+    names = [flag_name(name) if name.isidentifier() and name.islower() else name for name in deployment.ignored]
+    listed = [f"ignored, for they do not touch the KV cache: {', '.join(names)}."] if names else []
+    return (*listed, *remarks(deployment)) or ("every flag of the line was taken into the plan.",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kvplan.commands.deployment import Choices, one_of, positive, request
+from kvplan.commands.deployment import Choices, ignored, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.pipeline import plan_read, read
 from kvplan.report.style import VIEW, View
@@ -45,8 +45,12 @@ def run(
     num_speculative_tokens: str | None = None,
     format: str = "text",
     view: View = VIEW,
+    verbose: bool = False,
 ) -> Outcome:
-    """Plan and report. Exit code 1 where the plan that the engine would use does not fit or cannot be grouped."""
+    """Plan and report; ``verbose``: with what was ignored of the line.
+
+    Exit code 1 where the plan that the engine would use does not fit or cannot be grouped.
+    """
     one_of("--format", format, FORMATS)
     count = None if num_speculative_tokens is None else positive("--num-speculative-tokens", num_speculative_tokens)
     wanted = request(words, choices, env, drafter=drafter, num_speculative_tokens=count)
@@ -60,4 +64,5 @@ def run(
 
         return advise(wanted, result, lambda changed: plan_read(changed, inputs, only_used=True))
 
-    return Outcome(render(result, format, view, advice), DOES_NOT_FIT if failed else FITS)
+    told = ignored(words, choices, env) if verbose else ()
+    return Outcome(render(result, format, view, advice), DOES_NOT_FIT if failed else FITS, told)

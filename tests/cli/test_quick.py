@@ -36,6 +36,7 @@ WORDS = st.sampled_from(
         "--offline",
         "--offline=1",
         "--ascii",
+        "--verbose",
         "--",
         "-h",
         "--help",
