@@ -63,8 +63,10 @@ def seen(run, monkeypatch: pytest.MonkeyPatch):
     """What the command is called with; the exit code where it is not called."""
     calls = []
 
+    defaults = {"format": "text", "verbose": False}
+
     def record(*args: object, **kwargs: object) -> Outcome:
-        calls.append((args, {k: v for k, v in kwargs.items() if v is not None and (k, v) != ("format", "text")}))
+        calls.append((args, {k: v for k, v in kwargs.items() if v is not None and defaults.get(k) != v}))
         return Outcome("")
 
     with monkeypatch.context() as patch:
