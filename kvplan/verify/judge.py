@@ -1,4 +1,4 @@
-"""Reads nothing, prints nothing: a log's reading judged against the plan of the release that printed it."""
+"""A log's reading judged against the plan of the release that printed it. Prints nothing; configs are all that is read.
 
 from __future__ import annotations
 
