@@ -6,6 +6,7 @@ vLLM: models/muse_spark/common/dspark.py, models/muse_spark/nvidia/model.py (Mus
 from __future__ import annotations
 
 from kvplan.families.common import attention, decoder_names, model_window, num_layers, require
+from kvplan.families.muse_spark import check_gated_heads
 from kvplan.hf import Config
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -57,6 +58,8 @@ def layers(model: Model) -> list[Layer]:
     config = model.config
     indices = range(model.start_layer, model.start_layer + num_layers(config))
     check_layers(config, indices)
+    if config.truthy("use_attn_o_gate"):
+        check_gated_heads(model)
     template = attention(
         model,
         "",

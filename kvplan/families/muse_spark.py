@@ -20,7 +20,6 @@ TRAITS = Traits(is_multimodal=True)
 _WHY = ("layer_types, sliding_window", "models/muse_spark/nvidia/model.py, MuseSpark1xAttention")
 _TEXT = (
     "final_logit_softcapping",
-    "intermediate_size",
     "max_position_embeddings",
     "moe_hidden_size",
     "moe_intermediate_size",
@@ -50,7 +49,9 @@ def check_text(config: Config) -> None:
         raise config.error("rope_parameters", "must have rope_type default, which vLLM's class wants")
     if config.get("num_shared_experts"):
         raise config.error("num_shared_experts", "must be 0: vLLM's class has no shared experts")
-    config.texts("mlp_layer_types", length=count, allowed=("sparse", "dense"))
+    config.texts("layer_types", length=count, allowed=("full_attention", "sliding_attention"))
+    if "dense" in config.texts("mlp_layer_types", length=count, allowed=("sparse", "dense")):
+        config.integer("intermediate_size")
     config.sequence("layer_rope_theta", length=count)
 
 
@@ -67,9 +68,20 @@ def check_encoders(root: Config, text: Config) -> None:
         raise audio.error("out_hidden_size", f"must be the text model's hidden_size ({text.integer('hidden_size')})")
 
 
+def check_gated_heads(model: Model) -> None:
+    """Refused where ranks would share a KV head: the projection that has the output gate in it does not repeat one."""
+    config, tp = model.config, model.tensor_parallel_size
+    if config.integer("num_key_value_heads") % tp:
+        raise Refused(
+            f"{config.where}: {config.integer('num_key_value_heads')} KV heads cannot be split over "
+            f"--tensor-parallel-size {tp}, and Muse Spark's gated projection repeats none; choose a smaller size."
+        )
+
+
 def layers(model: Model) -> list[Layer]:
     config = model.config
     check_text(config)
+    check_gated_heads(model)
     check_encoders(model.root, config)
     if model.engine.quantization not in (None, "modelopt_fp4"):
         raise Refused(
