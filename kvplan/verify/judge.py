@@ -1,4 +1,4 @@
-"""A log's reading judged against the plan of the release that printed it. Prints nothing; configs are all that is read.
+"""A log's reading judged against the plan of its release. Prints nothing; configs are all that is read."""
 
 from __future__ import annotations
 
