@@ -86,7 +86,7 @@ def _eagle3(root: Config, layer: Config, kind: str) -> dict[str, Any]:
     inner = layer.get("model_type", "llama")
     if inner not in classes:
         raise Refused(f"{root.where}: transformer_layer_config: model_type {inner!r} is not {' or '.join(classes)}.")
-    updates = {"architectures": [classes[inner]], "draft_vocab_size": root.get("draft_vocab_size")}
+    updates = {"architectures": [classes[inner]], "draft_vocab_size": root.get("draft_vocab_size"), **_width(root)}
     if kind == "peagle":
         updates["pard_token"] = root.integer("mask_token_id", minimum=0)
     layers = root.get("eagle_aux_hidden_state_layer_ids")
@@ -112,7 +112,27 @@ def _dflash(root: Config, kind: str) -> dict[str, Any]:
         "draft_vocab_size": root.get("draft_vocab_size"),
         "eagle_aux_hidden_state_layer_ids": layers,
         "dflash_config": dflash,
+        **_width(root),
     }
+
+
+def _width(root: Config) -> dict[str, Any]:
+    """The width of the target's hidden states, where it is not the drafter's."""
+    width = root.get("target_hidden_size")
+    return {} if width is None else {"target_hidden_size": width}
+
+
+_DSPARK_FIELDS = (
+    "draft_vocab_size",
+    "target_hidden_size",
+    "mask_token_id",
+    "markov_rank",
+    "markov_head_type",
+    "block_size",
+    "enable_confidence_head",
+    "confidence_head_with_markov",
+    "use_aux_hidden_state",
+)
 
 
 def _dspark(root: Config) -> dict[str, Any]:
@@ -126,7 +146,4 @@ def _dspark(root: Config) -> dict[str, Any]:
         "eagle_aux_hidden_state_layer_ids": layers,
         "target_layer_ids": [i - 1 for i in layers],
     }
-    for key in ("draft_vocab_size", "target_hidden_size", "mask_token_id", "block_size", "use_aux_hidden_state"):
-        if root.get(key) is not None:
-            updates[key] = root.get(key)
-    return updates
+    return {**updates, **{key: root.get(key) for key in _DSPARK_FIELDS if root.get(key) is not None}}
