@@ -52,6 +52,7 @@ IRRELEVANT_PARTS = (
     "hidden_act",
     "jitter",
 )
+RELEVANT = {"attn_logit_softcapping"}  # not every attention kernel caps logits
 IRRELEVANT = {
     "activation",
     "activation_function",
@@ -117,6 +118,8 @@ def plain(value: Any) -> Any:
 
 
 def relevant(name: str) -> bool:
+    if name in RELEVANT:
+        return True
     return not (name.startswith("_") or name in IRRELEVANT or any(part in name for part in IRRELEVANT_PARTS))
 
 
