@@ -6,7 +6,8 @@ nothing, as do qwen3_dspark.py and qwen3_xpress.py. Muse Glimmer's assistant is 
 
 from __future__ import annotations
 
-from kvplan.families.common import attention, decoder_names, head_dim, model_window, num_layers
+from kvplan.errors import Refused
+from kvplan.families.common import attention, decoder_names, head_dim, model_window, num_layers, require
 from kvplan.hf import Config
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -24,6 +25,20 @@ ARCHITECTURES = (
 )
 
 _SLIDING = "sliding_attention"
+_LILICORR = tuple(
+    f"lilicorr_{key}"
+    for key in (
+        "hidden_size",
+        "candidate_topk",
+        "num_heads",
+        "mlp_ratio",
+        "factor_dim",
+        "vector_eps",
+        "logit_scale",
+        "num_layers",
+    )
+)
+"""Fields of dflash_config that the LiLiCorr head reads without a default."""
 _WHY = ("layer_types, dflash_config", "model_executor/models/qwen3_dflash.py, DFlashQwen3Attention")
 
 
@@ -56,8 +71,37 @@ def has_sinks(config: Config) -> bool:
     return config.truthy("add_swa_attention_sink_bias")
 
 
+def check_heads(model: Model) -> None:
+    """KvplanError where the drafting head lacks a field, or has one that its class refuses."""
+    config = model.config
+    if model.architecture.endswith("DSparkModel"):
+        if "markov_rank" not in config and "markov_rank" in section(config):
+            raise config.error("dflash_config", "holds markov_rank, which vLLM 0.33.0 reads beside it; move it there")
+        config.integer("markov_rank")
+    if model.architecture == "LiLiCorrDraftModel":
+        head = section(config)
+        require(head, *_LILICORR)
+        candidates = head.integer("lilicorr_candidate_topk", maximum=16)
+        if candidates & (candidates - 1):
+            raise head.error("lilicorr_candidate_topk", f"must be a power of two, got {candidates}")
+        if not head.truthy("lilicorr_enabled", True):
+            raise head.error("lilicorr_enabled", "is false, and vLLM's LiLiCorr drafter needs it")
+        check_block(model, head.integer("block_size", config.integer("block_size", 0, minimum=0), minimum=0))
+
+
+def check_block(model: Model, block: int) -> None:
+    """Refused where more tokens are to be drafted than a block holds beside its anchor."""
+    speculative = model.engine.speculative
+    if speculative is not None and speculative.num_speculative_tokens >= block:
+        raise Refused(
+            f"--speculative-config num_speculative_tokens {speculative.num_speculative_tokens}: {model.config.where} "
+            f"drafts blocks of {block} tokens with their anchor; use less."
+        )
+
+
 def layers(model: Model) -> list[Layer]:
     config = model.config
+    check_heads(model)
     template = attention(
         model,
         "",

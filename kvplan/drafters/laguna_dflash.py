@@ -5,6 +5,7 @@ vLLM: model_executor/models/laguna_dflash.py, whose layers are laguna.py's (Lagu
 
 from __future__ import annotations
 
+from kvplan.drafters.common import target_config
 from kvplan.errors import Refused
 from kvplan.families.common import (
     attention,
@@ -23,9 +24,17 @@ ARCHITECTURES = ("DFlashLagunaForCausalLM",)
 _WHY = ("layer_types, num_key_value_heads", "model_executor/models/laguna_dflash.py, DFlashLagunaModel")
 
 
+def check_vocabulary(model: Model) -> None:
+    """Refused unless the drafter names the target's vocabulary as its own: it shares the target's head."""
+    own, target = model.config.integer("draft_vocab_size"), target_config(model).integer("vocab_size")
+    if own != target:
+        raise Refused(f"{model.config.where}: draft_vocab_size {own} is not the target's vocab_size {target}.")
+
+
 def layers(model: Model) -> list[Layer]:
     """The window decides the backend only. Refused where the layers differ in kind, as vLLM refuses."""
     config = model.config
+    check_vocabulary(model)
     count = num_layers(config)
     types = config.texts("layer_types", length=count)
     if len(set(types)) > 1:

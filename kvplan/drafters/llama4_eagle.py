@@ -23,6 +23,7 @@ def layers(model: Model) -> Iterator[Layer]:
     for key in ("yoco_global_kv_layer", "yoco_local_kv_layer"):
         if key not in config or config.get(key) is not None:
             raise Refused(f"{config.where}: {key} must be there and null, or vLLM does not draft with the model.")
+    config.integer("draft_vocab_size")
     if config.sequence("moe_layers"):
         raise Refused(f"{config.where}: moe_layers must be empty: vLLM's Llama 4 drafter has no experts.")
     step = config.integer("interleave_moe_layer_step", minimum=0)
