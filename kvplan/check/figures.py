@@ -54,10 +54,15 @@ def measure(result: Result) -> Figures:
     )
 
 
+def blocks_at(result: Result, length: int) -> int:
+    """Blocks that one request of ``length`` tokens holds."""
+    return blocks_of(result.plans[result.selected], result.config, length)
+
+
 def requests_at(result: Result, length: int) -> float | None:
     """Requests of ``length`` tokens that the pool holds at once; None without a budget."""
     plan = result.plans[result.selected]
     if plan.error is not None or plan.num_blocks is None:
         return None
-    blocks = blocks_of(plan, result.config, length)
+    blocks = blocks_at(result, length)
     return plan.num_blocks / blocks if blocks else None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kvplan.check.nodes import Node
 from kvplan.engine.args import EngineArgs
 from kvplan.errors import KvplanError
+from kvplan.layout import LAYOUTS
 from kvplan.request import engine_args, read_words, with_drafter
 from kvplan.selection import ENGINES, RELEASED
 from kvplan.units import human_readable_bytes
@@ -210,7 +211,7 @@ def _limit(key: str, node: Node, file: str) -> Limit:
         if length is not None and (type(length) is not int or length < 1):
             raise _error(file, node.line, f"min_concurrency: length {length!r} must be a positive number of tokens")
     if key == "layout":
-        fits = isinstance(value, str)
+        fits = isinstance(value, str) and value in LAYOUTS
     elif key == "must_start":
         fits = isinstance(value, bool)
     elif key == "max_growing_padding_fraction":
@@ -218,7 +219,7 @@ def _limit(key: str, node: Node, file: str) -> Limit:
     else:
         fits = type(value) in (int, float) and 0 <= value < 2**63
     if not fits:
-        what = {"layout": "the name of a layout", "must_start": "true or false"}.get(key, "a number")
+        what = {"layout": f"one of {', '.join(LAYOUTS)}", "must_start": "true or false"}.get(key, "a number")
         raise _error(file, node.line, f"{key} {value!r} must be {what}")
     return Limit(key, value, node.line, length)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kvplan.check.figures import Figures, requests_at
+from kvplan.check.figures import Figures, blocks_at, requests_at
 from kvplan.check.fleet import Limit
 from kvplan.report.decision import error_words
 from kvplan.report.numbers import number, plural
@@ -50,7 +50,7 @@ def _failed(limit: Limit, result: Result, figures: Figures) -> Failure | None:
         holds = measured >= limit.value
     if holds:
         return None
-    return Failure(limit.name, measured, limit.value, _sentence(limit, measured, figures), limit.line)
+    return Failure(limit.name, measured, limit.value, _sentence(limit, measured, result, figures), limit.line)
 
 
 def _measured(limit: Limit, result: Result, figures: Figures) -> Any:
@@ -68,7 +68,7 @@ _FIGURES = {
 }
 
 
-def _sentence(limit: Limit, measured: Any, figures: Figures) -> str:
+def _sentence(limit: Limit, measured: Any, result: Result, figures: Figures) -> str:
     if measured is None:
         missing = {"min_prefix_hit_tokens": "prefix caching is off"}.get(
             limit.name, "there is no pool to measure" if figures.starts else "it does not start"
@@ -79,15 +79,16 @@ def _sentence(limit: Limit, measured: Any, figures: Figures) -> str:
     )
     allowed = number(limit.value) if type(limit.value) is int else limit.value
     at = "" if limit.length is None else f" at {number(limit.length)} tokens"
-    return f"{limit.name} {allowed}{at}: {shown}, {_why(limit, figures)}."
+    return f"{limit.name} {allowed}{at} does not hold: {shown} ({_why(limit, result, figures)})."
 
 
-def _why(limit: Limit, figures: Figures) -> str:
+def _why(limit: Limit, result: Result, figures: Figures) -> str:
     """What the measured value rests on."""
     if limit.name in ("min_tokens", "min_concurrency"):
+        length = limit.length or figures.max_model_len or 0
         return (
             f"{plural(figures.num_blocks or 0, 'block')} of {number(figures.bytes_per_block or 0)} bytes, "
-            f"{number(figures.blocks_per_request or 0)} for a request of {number(figures.max_model_len or 0)} tokens"
+            f"{number(blocks_at(result, length))} for a request of {number(length)} tokens"
         )
     if limit.name == "min_prefix_hit_tokens":
         return f"attention blocks of {number(figures.block_size)} tokens"

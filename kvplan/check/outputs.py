@@ -83,11 +83,11 @@ def _figures(each: Checked) -> str:
 
 
 def change(each: Checked) -> str:
-    """The tokens against the baseline: ``-1.2 %``, ``as recorded``."""
+    """The tokens against the baseline: ``-1.2 %``, ``unchanged``."""
     loss = each.loss
     if loss is None:
         return ""
-    return "as recorded" if abs(loss) < 5e-5 else f"{-loss * 100:+.1f} %"
+    return "unchanged" if abs(loss) < 5e-5 else f"{-loss * 100:+.1f} %"
 
 
 def json_text(found: Sequence[Checked], notes: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from kvplan.commands.deployment import one_of
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.errors import KvplanError
 from kvplan.files import write_whole
+from kvplan.report.numbers import plural
 from kvplan.report.style import VIEW, View
 from kvplan.selection import ENGINES
 
@@ -57,7 +58,7 @@ def run(
     notes = _stale(known, deployments)
     if update and all(each.status != ERROR for each in found):
         write_whole(beside, locks.text(_planned(found)))
-        notes = [f"{beside} holds the plans of {len(found)} deployments."]
+        notes = [f"{beside} holds the plans of {plural(len(found), 'deployment')}."]
     elif update:
         notes = [f"{beside} was not written, for not every deployment can be planned."]
     return Outcome(render(found, format, path, view, notes), _code(found))

@@ -69,9 +69,9 @@ def test_what_was_recorded_holds(fleet):
     assert outcome.exit_code == 0
     assert outcome.text == (
         "3 deployments checked: all hold.\n"
-        "ok    chat: 1,005,720 tokens, 30.69 requests at once (as recorded)\n"
-        "ok    big: 968,145 tokens, 29.55 requests at once (as recorded)\n"
-        "ok    eagle: 141,696 tokens, 17.30 requests at once (as recorded)\n"
+        "ok    chat: 1,005,720 tokens, 30.69 requests at once (unchanged)\n"
+        "ok    big: 968,145 tokens, 29.55 requests at once (unchanged)\n"
+        "ok    eagle: 141,696 tokens, 17.30 requests at once (unchanged)\n"
     )
     fleet.write(EAGLE, BIG, CHAT)
     fleet.run(update=True)
@@ -169,12 +169,18 @@ def test_engine_rules_are_compared_without_a_lock(fleet):
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [
-        ({"min_tokens": 2_000_000}, "min_tokens 2,000,000: 1,005,720, 14,456 blocks of 4,456,448 bytes"),
-        ({"max_groups": 10}, "max_groups 10: 46, main grouping, 46 groups, layout LBNHC."),
-        ({"layout": "BLHNC"}, "layout BLHNC: LBNHC, main grouping"),
-        ({"min_concurrency": 31}, "min_concurrency 31: 30.69"),
-        ({"min_concurrency": {"requests": 90, "length": 4096}}, "min_concurrency 90 at 4,096 tokens: "),
-        ({"min_prefix_hit_tokens": 1000}, "min_prefix_hit_tokens 1,000: 1,088, attention blocks of 1,088 tokens."),
+        (
+            {"min_tokens": 2_000_000},
+            "min_tokens 2,000,000 does not hold: 1,005,720 (14,456 blocks of 4,456,448 bytes, 471 for",
+        ),
+        ({"max_groups": 10}, "max_groups 10 does not hold: 46 (main grouping, 46 groups, layout LBNHC)."),
+        ({"layout": "BLHNC"}, "layout BLHNC does not hold: LBNHC (main grouping"),
+        ({"min_concurrency": 31}, "min_concurrency 31 does not hold: 30.69"),
+        ({"min_concurrency": {"requests": 90, "length": 4096}}, "229 for a request of 4,096 tokens)."),
+        (
+            {"min_prefix_hit_tokens": 1000},
+            "min_prefix_hit_tokens 1,000 does not hold: 1,088 (attention blocks of 1,088 tokens).",
+        ),
     ],
 )
 def test_a_limit_that_does_not_hold_gives_the_measured_value(fleet, limits, sentence):
