@@ -86,6 +86,7 @@ ARCHITECTURES_WITH = frozenset(
 _OVER_STAGES = frozenset(
     (
         "DeepseekV4ForCausalLM",
+        "DeepseekV4ForConditionalGeneration",
         "Ernie4_5ForCausalLM",
         "InternLM3ForCausalLM",
         "KimiK3ForConditionalGeneration",
@@ -97,6 +98,7 @@ _OVER_STAGES = frozenset(
         "MiniMaxM3SparseForConditionalGeneration",
         "Ministral3ForCausalLM",
         "MistralForCausalLM",
+        "MuseSparkForConditionalGeneration",
         "Phi3ForCausalLM",
         "Qwen2ForCausalLM",
         "Qwen2_5_VLForConditionalGeneration",

@@ -288,6 +288,8 @@ _MUSE_SECTIONS: Mapping[str, Mapping[str, Any]] = {
 
 def muse_spark_dspark(c: Draft) -> None:
     """vLLM's MuseSparkDSparkConfig."""
+    if not c.lacks("draft_position_mode"):
+        c.put("use_rope", c.get("draft_position_mode") == "rope")
     muse_spark_1x(c)
     if c.lacks("draft_vocab_size"):
         c.put("draft_vocab_size", c.integer("vocab_size"))
