@@ -10,6 +10,7 @@ from typing import Any
 from kvplan.engine.args import EngineArgs
 from kvplan.pipeline import PlanRequest, plan
 from kvplan.result import Result
+from kvplan.sources import bundled
 from kvplan.spec import AttentionSpec
 
 Row = tuple[str, int, str, int, int, int, int, int | None, str]
@@ -45,6 +46,13 @@ DFLASH: dict[str, Any] = {
     "dflash_config": {"mask_token_id": 151669, "target_layer_ids": [1, 9, 17, 25, 33]},
 }
 """A DFlash drafter of Qwen3 8B."""
+
+
+def changed(id: str, **keys: Any) -> dict[str, Any]:
+    """A bundled config with other values; None drops a key."""
+    source = bundled.find(id)
+    assert source is not None
+    return {key: value for key, value in {**source.config, **keys}.items() if value is not None}
 
 
 def written(folder: Path, name: str, model: Model) -> str:
