@@ -7,8 +7,8 @@ A block begins with ``$ kvplan ...`` or ``$ python FILE``, the command possibly 
 ``...`` at its end stands for the rest of a long output; one at its beginning, for all before the line that follows.
 Lines of a ``$ cat`` or another program are left alone.
 
-A page's commands run in their order in a scratch folder in which ``docs`` is this repository's. A block whose first line
-is ``# NAME.yaml`` or ``# NAME.py`` is a file that is put there before the commands below it.
+A page's commands run in their order in a scratch folder in which ``docs`` is this repository's. A block whose first
+line is ``# NAME.yaml`` or ``# NAME.py`` is a file that is put there before the commands below it.
 """
 
 from __future__ import annotations
