@@ -11,7 +11,7 @@ from math import lcm
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.errors import Refused
-from kvplan.families.common import num_layers
+from kvplan.families.common import num_layers, require
 from kvplan.families.compressed_mla import (
     PLAIN_PAGE,
     Latents,
@@ -37,6 +37,36 @@ ARCHITECTURES = ("DeepseekV41ForCausalLM",)
 
 TRAITS = Traits(is_multimodal=True)
 
+_FIELDS = (
+    "hc_eps",
+    "hc_mult",
+    "hc_sinkhorn_iters",
+    "hidden_size",
+    "index_topk",
+    "max_position_embeddings",
+    "moe_intermediate_size",
+    "n_routed_experts",
+    "n_shared_experts",
+    "norm_topk_prob",
+    "num_experts_per_tok",
+    "o_lora_rank",
+    "q_lora_rank",
+    "qk_rope_head_dim",
+    "rms_norm_eps",
+    "rope_parameters",
+    "rope_theta",
+    "swiglu_limit",
+    "vocab_size",
+)
+"""Further fields that the model class reads; its config class has no defaults."""
+_NGRAM_FIELDS = (
+    "engram_compressed_vocab_size",
+    "engram_head_dim",
+    "engram_max_ngram_size",
+    "engram_n_heads",
+    "engram_pad_token_id",
+    "engram_vocab_size",
+)
 _WINDOW_BLOCK = 32
 _MEGA_HEADS_PER_GROUP = 8
 _RATIOS = (0, 1, 2)
@@ -60,6 +90,19 @@ class Role(NamedTuple):
     """The layer whose compressed latents and index keys it reads: the nearest source before it, or itself."""
 
 
+def check_fields(config: Config) -> None:
+    """KvplanError where a field is missing without which vLLM does not build the model."""
+    require(config, *_FIELDS)
+    if config.integers("index_source_layer_ids", []):
+        require(config, "index_n_heads")
+    if any(config.integers("compress_ratios")):
+        require(config, "compress_rope_theta")
+    tables = config.integers("engram_layer_ids", []) if config.get("engram_layer_ids") else []
+    if tables:
+        require(config, *_NGRAM_FIELDS)
+        config.integers("engram_num_embeddings", length=len(tables))
+
+
 def roles(config: Config) -> list[Role]:
     """The role of every decoder layer. KvplanError where a layer lacks a source that it needs."""
     count = num_layers(config)
@@ -68,8 +111,9 @@ def roles(config: Config) -> list[Role]:
         raise config.error("kv_source_layer_ids", "is empty, and vLLM cannot build the model without a source")
     indexers = config.integers("index_source_layer_ids")
     ratios = _ratios(config, count)
-    if any(ratios) or any(i < count for i in sources):
+    if any(i < count for i in sources):
         check_size(config, "head_dim", 512)
+        check_size(config, "qk_rope_head_dim", 64)
     out: list[Role] = []
     for i, ratio in enumerate(ratios):
         before = [s for s in sources if s <= i]
@@ -249,6 +293,7 @@ def window_layers(model: Model, indices: range, why: Why) -> Iterator[Layer]:
 
 
 def layers(model: Model) -> Iterator[Layer]:
+    check_fields(model.config)
     check_heads(model)
     if model.engine.prefill_context_parallel_size > 1:
         raise Refused("--prefill-context-parallel-size: kvplan does not judge it for DeepSeek-V4.1; leave it out.")

@@ -37,6 +37,19 @@ TEXT = {
     "num_nextn_predict_layers": 3,
     "max_position_embeddings": 1048576,
     "vocab_size": 129280,
+    "hc_eps": 1e-6,
+    "hc_mult": 4,
+    "hc_sinkhorn_iters": 20,
+    "moe_intermediate_size": 2304,
+    "n_routed_experts": 384,
+    "n_shared_experts": 1,
+    "norm_topk_prob": True,
+    "num_experts_per_tok": 6,
+    "rms_norm_eps": 1e-20,
+    "rope_theta": 10000,
+    "compress_rope_theta": 160000,
+    "rope_scaling": {"rope_type": "yarn", "factor": 16, "original_max_position_embeddings": 65536},
+    "swiglu_limit": 10.0,
 }
 CONFIG: dict[str, Any] = {
     "architectures": ["DeepseekV41ForCausalLM"],
@@ -125,6 +138,9 @@ def test_readers_must_share_the_stage_of_their_source(tmp_path: Path) -> None:
         ({"compress_ratios": [0, 4, 2, 2, 1, 1, 1, 1]}, "0, 1 or 2"),
         ({"head_dim": 256}, "must be 512"),
         ({"sliding_window": None}, "sliding_window is missing"),
+        ({"hc_mult": None}, "hc_mult is missing"),
+        ({"compress_rope_theta": None}, "compress_rope_theta is missing"),
+        ({"engram_layer_ids": [1]}, "engram_compressed_vocab_size is missing"),
     ],
 )
 def test_a_layer_without_what_it_reads_is_refused(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
