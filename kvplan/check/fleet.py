@@ -10,7 +10,6 @@ from kvplan.check.nodes import Node
 from kvplan.engine.args import EngineArgs
 from kvplan.errors import KvplanError
 from kvplan.layout import LAYOUTS
-from kvplan.layout import LAYOUTS
 from kvplan.request import engine_args, read_words, with_drafter
 from kvplan.selection import ENGINES, RELEASED
 from kvplan.units import human_readable_bytes

@@ -10,6 +10,7 @@ from kvplan import __version__
 from kvplan.check.case import Case, config_record, recorded, restored
 from kvplan.check.figures import Figures
 from kvplan.errors import KvplanError
+from kvplan.files import open_read
 
 NAME = "kvplan.lock"
 VERSION = 1
@@ -72,7 +73,7 @@ def load(path: str) -> Lock:
     import json
 
     try:
-        with open(path, "rb") as file:
+        with open_read(path) as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise KvplanError(f"{path}: is missing; write it with `kvplan check FILE --update` and commit it.") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kvplan.errors import KvplanError
+from kvplan.files import open_read
 
 MAX_BYTES = 4 * 2**20
 MAX_NODES = 200_000
@@ -29,7 +30,7 @@ class Node(NamedTuple):
 def read(path: str) -> Node:
     """The one document of a YAML file. KvplanError, with the line, where it is none, too large or ambiguous."""
     try:
-        with open(path, "rb") as file:
+        with open_read(path) as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise KvplanError(f"{path}: cannot be read ({error.strerror}); give a file of deployments.") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -143,3 +144,11 @@ def test_what_the_command_takes_is_valid(own, further, limits) -> None:
     document = {"deployments": [{**further, "limits": limits, **own}]}
     if taken(yaml.safe_dump(document)):
         VALIDATOR.validate(document)
+
+
+def test_the_files_that_the_documentation_shows_are_valid() -> None:
+    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```yaml\n(# fleet.yaml\n.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert shown
+    for block in shown:
+        VALIDATOR.validate(yaml.safe_load(block))
