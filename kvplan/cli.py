@@ -139,6 +139,18 @@ def plan(
     kv_cache_layout: LayoutName = None,
     layout_cost_check: CostCheck = "padding",
     layout_agreement: Agreement = "strict",
+    weights_bytes: Annotated[
+        str | None, typer.Option("--weights-bytes", metavar="SIZE", help="Weights per rank, in place of those derived.")
+    ] = None,
+    non_kv_memory_bytes: Annotated[
+        str | None,
+        typer.Option(
+            "--non-kv-memory-bytes", metavar="SIZE", help="What a start-up takes besides weights and KV cache."
+        ),
+    ] = None,
+    from_log: Annotated[
+        str | None, typer.Option("--from-log", metavar="LOG", help="A start-up's log that says what it takes.")
+    ] = None,
     offline: Offline = False,
     format: Format = "text",
     output: Output = None,
@@ -156,6 +168,9 @@ def plan(
             os.environ,
             drafter=drafter,
             num_speculative_tokens=num_speculative_tokens,
+            weights_bytes=weights_bytes,
+            non_kv_memory_bytes=non_kv_memory_bytes,
+            from_log=from_log,
             format=format,
             view=_view(output, ascii),
             verbose=verbose,

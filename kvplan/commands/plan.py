@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from kvplan.commands.deployment import Choices, ignored, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
-from kvplan.pipeline import plan_read, read
+from kvplan.errors import KvplanError
+from kvplan.pipeline import Inputs, plan_read, read
 from kvplan.report.style import VIEW, View
 from kvplan.result import Result
+from kvplan.units import human_readable_bytes
 
 if TYPE_CHECKING:
     from kvplan.advice import Advice
+    from kvplan.budget import Budget
 
 FORMATS = ("text", "json", "markdown", "csv")
 
@@ -46,10 +49,15 @@ def run(
     format: str = "text",
     view: View = VIEW,
     verbose: bool = False,
+    weights_bytes: str | None = None,
+    non_kv_memory_bytes: str | None = None,
+    from_log: str | None = None,
 ) -> Outcome:
     """Plan and report; ``verbose``: with what was ignored of the line.
 
-    Exit code 1 where the plan that the engine would use does not fit or cannot be grouped.
+    Without a KV budget it comes from the GPU: exactly, where ``non_kv_memory_bytes`` or ``from_log`` says what a
+    start-up takes besides the weights; else the text has a bound. Exit code 1 where the plan that the engine would use
+    does not fit or cannot be grouped.
     """
     one_of("--format", format, FORMATS)
     count = None if num_speculative_tokens is None else positive("--num-speculative-tokens", num_speculative_tokens)
@@ -57,6 +65,13 @@ def run(
     args, inputs = read(wanted.args, offline=wanted.offline)
     wanted = wanted._replace(args=args)
     result = plan_read(wanted, inputs)
+    given = {"--weights-bytes": weights_bytes, "--non-kv-memory-bytes": non_kv_memory_bytes, "--from-log": from_log}
+    found = None
+    if any(value is not None for value in given.values()) or format == "text":
+        found = _budget(result, inputs, given)
+    if found is not None and found.rest is not None:
+        wanted = wanted._replace(available_memory_bytes=found.memory)
+        result = plan_read(wanted, inputs)
     failed = result.plans[result.selected].error is not None
 
     def advice() -> Advice | None:
@@ -65,4 +80,41 @@ def run(
         return advise(wanted, result, lambda changed: plan_read(changed, inputs, only_used=True))
 
     told = ignored(words, choices, env) if verbose else ()
-    return Outcome(render(result, format, view, advice), DOES_NOT_FIT if failed else FITS, told)
+    text = render(result, format, view, advice)
+    if format == "text" and found is not None:
+        bound = None
+        if found.rest is None:
+            most = plan_read(wanted._replace(available_memory_bytes=found.memory), inputs, only_used=True)
+            bound = most.plans[most.selected]
+        from kvplan.report.budget_text import budget_lines
+
+        text += "\n" + "\n".join(budget_lines(found, bound, view)) + "\n"
+    return Outcome(text, DOES_NOT_FIT if failed else FITS, told)
+
+
+def _budget(result: Result, inputs: Inputs, given: Mapping[str, str | None]) -> Budget | None:
+    """The budget of the GPU; None where one was given, or where nothing was asked and it cannot be derived."""
+    asked = [flag for flag, value in given.items() if value is not None]
+    if result.available_memory_bytes is not None:
+        if asked:
+            raise KvplanError(f"{asked[0]} and --kv-cache-memory-bytes both say what the KV cache gets; keep one.")
+        return None
+    if not asked and not any(plan.groups for plan in result.plans.values()):
+        return None
+    from kvplan.budget import Rest, budget, rest_of_log
+
+    rest, weights = None, given["--weights-bytes"]
+    if given["--from-log"] is not None and given["--non-kv-memory-bytes"] is not None:
+        raise KvplanError("--from-log and --non-kv-memory-bytes say the same thing; keep one of them.")
+    if given["--from-log"] is not None:
+        rest = rest_of_log(given["--from-log"], result.config.gpu.usable_memory_bytes)
+    elif given["--non-kv-memory-bytes"] is not None:
+        flag = "--non-kv-memory-bytes"
+        rest = Rest(human_readable_bytes(given[flag] or "", flag), flag)
+    try:
+        size = None if weights is None else human_readable_bytes(weights, "--weights-bytes")
+        return budget(result.config, inputs.target, inputs.drafter, rest, size)
+    except KvplanError:
+        if asked:
+            raise
+        return None

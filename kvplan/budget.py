@@ -1,0 +1,119 @@
+"""From a GPU to the memory of its KV cache: what is requested, less the weights, less what else a start-up takes.
+
+requested = ceil(usable x --gpu-memory-utilization) (`request_memory`, vllm/v1/worker/utils.py); the KV cache gets what
+the weights and the profile run leave of it (`determine_available_memory`, vllm/v1/worker/gpu_worker.py). Weights are
+derived from the configs, as vLLM creates them. The rest (activations, CUDA graphs, CUDA's own memory) is measured by
+vLLM and not derived here: it is given, or read of a start-up's log, or left out, which makes the result a bound.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+from kvplan.engine.args import EngineConfig
+from kvplan.engine.quantization import quantization_config
+from kvplan.errors import KvplanError
+from kvplan.sources import Source
+
+GIVEN = "--weights-bytes"
+DERIVED = "derived from the configs"
+
+
+class Weights(NamedTuple):
+    """Bytes of parameters and buffers on the first rank of a pipeline stage."""
+
+    target: int
+    drafter: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.target + self.drafter
+
+
+class Rest(NamedTuple):
+    """What a start-up takes besides weights and KV cache, per rank."""
+
+    bytes: int
+    source: str
+    """A flag, or the log that it was read of."""
+
+
+class Budget(NamedTuple):
+    """The memory of one rank of each pipeline stage."""
+
+    usable_bytes: int
+    """Of the GPU, as CUDA reports it."""
+    gpu_memory_utilization: float
+    weights: tuple[Weights, ...]
+    weights_source: str
+    rest: Rest | None
+    """None: not known; ``memory`` then is more than vLLM can give the KV cache."""
+
+    @property
+    def requested_bytes(self) -> int:
+        return ceil(self.usable_bytes * self.gpu_memory_utilization)
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """KV budget per stage, at least 0: exact but for ``rest``, a bound where that is not known."""
+        taken = 0 if self.rest is None else self.rest.bytes
+        return tuple(max(0, self.requested_bytes - stage.total - taken) for stage in self.weights)
+
+
+def budget(
+    config: EngineConfig, target: Source, drafter: Source | None, rest: Rest | None, weights_bytes: int | None = None
+) -> Budget:
+    """The budget of a deployment. Refused by name for a quantisation or a class whose weights are not known.
+
+    ``weights_bytes``: of each rank, in place of what is derived.
+    """
+    usable = config.gpu.usable_memory_bytes
+    if usable is None:
+        raise KvplanError(
+            f"--gpu {config.gpu.name}: how much memory CUDA reports is not known; give --kv-cache-memory-bytes."
+        )
+    if weights_bytes is not None:
+        weights = (Weights(weights_bytes),) * config.pipeline_parallel_size
+        return Budget(usable, config.args.gpu_memory_utilization, weights, GIVEN, rest)
+    return Budget(usable, config.args.gpu_memory_utilization, derived(config, target, drafter), DERIVED, rest)
+
+
+def derived(config: EngineConfig, target: Source, drafter: Source | None) -> tuple[Weights, ...]:
+    """The weights of each stage's first rank, as vLLM creates them from the configs."""
+    from kvplan.weights.derive import deployment
+
+    draft = None if config.speculative is None else config.speculative.draft
+    own = quantization_config(config.target.root, target.file("hf_quant_config.json"))
+    drafted = None
+    if draft is not None and drafter is not None:
+        drafted = quantization_config(draft.root, drafter.file("hf_quant_config.json"))
+    stages = deployment(config, own, drafted)
+    return tuple(Weights(sum(t.bytes for t in s.target), sum(t.bytes for t in s.drafter)) for s in stages)
+
+
+def rest_of_log(path: str, usable_bytes: int | None) -> Rest:
+    """What a start-up's log says was taken besides weights and KV cache, of the rank that was left the least.
+
+    KvplanError where the log does not say what was requested, loaded and left.
+    """
+    from kvplan.logs import open_log, read_log
+
+    try:
+        with open(path, "rb") as stream:
+            reading = read_log(open_log(stream))
+    except OSError as error:
+        raise KvplanError(f"--from-log {path}: cannot be read ({error.strerror}).") from None
+    memory = reading.memory
+    requested = memory.requested_gib
+    if requested is None and memory.gpu_memory_utilization is not None:
+        total = memory.total_gib if memory.total_gib is not None else (usable_bytes or 0) / 2**30
+        requested = total * memory.gpu_memory_utilization
+    if not requested or not memory.weights_gib or not memory.available_gib:
+        raise KvplanError(
+            f"--from-log {path}: the log does not say what memory was requested, taken by weights and left for the KV "
+            "cache; give --non-kv-memory-bytes."
+        )
+    left = min(gib for _, gib in memory.available_gib)
+    loaded = max(gib for _, gib in memory.weights_gib)
+    return Rest(max(0, round((requested - loaded - left) * 2**30)), path)
