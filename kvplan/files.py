@@ -1,10 +1,24 @@
-"""Writing a file whole or not at all."""
+"""Opening a file that cannot keep kvplan waiting; writing one whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+from typing import BinaryIO
 
 from kvplan.errors import KvplanError
+
+
+_HANDED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Pipes that the shell hands over: somebody writes to them."""
+
+
+def open_read(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading. OSError also for a named pipe: opening it would wait for a writer for ever."""
+    if stat.S_ISFIFO(os.stat(path).st_mode) and not os.fspath(path).startswith(_HANDED):
+        raise OSError(errno.EINVAL, "a named pipe")
+    return open(path, "rb")
 
 
 def write_whole(path: str, text: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvplan.errors import KvplanError
+from kvplan.errors import KvplanError, sentence
 
 if TYPE_CHECKING:
     from kvplan.commands.outcome import Outcome
@@ -56,8 +56,7 @@ def guarded(run: Callable[[], int | None]) -> int | None:
         sys.stdout.flush()
         return code
     except KvplanError as error:
-        text = str(error)
-        print(f"kvplan: {text}{'' if text.endswith(('.', '?')) else '.'}", file=sys.stderr)
+        print(f"kvplan: {sentence(error)}", file=sys.stderr)
         return WRONG_USAGE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

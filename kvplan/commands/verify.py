@@ -9,6 +9,7 @@ from typing import IO
 from kvplan.commands.deployment import one_of
 from kvplan.commands.outcome import Outcome
 from kvplan.errors import KvplanError
+from kvplan.files import open_read
 from kvplan.logs import LogReading, open_log, read_log
 from kvplan.selection import ENGINES
 from kvplan.verify.judge import Wanted, judge
@@ -23,7 +24,7 @@ def read(path: str) -> LogReading:
         if path == "-":
             reading = _read(sys.stdin.buffer)
         else:
-            with open(path, "rb") as stream:
+            with open_read(path) as stream:
                 reading = _read(stream)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -11,7 +11,8 @@ from kvplan.hf import Config
 from kvplan.layers import AttentionLayer, Layer, MLALayer, Why
 from kvplan.model import Model
 
-MAX_LAYERS = 100_000
+MAX_LAYERS = 2_000
+"""Ten times what any published model has; a config that asks for more would only keep kvplan busy."""
 
 
 _WITHOUT_MODEL_WINDOW = frozenset(

@@ -5,7 +5,7 @@ vLLM: model_executor/models/deepseek_v2.py (DeepseekV2MLAAttention), glm4_moe_li
 
 from __future__ import annotations
 
-from kvplan.families.common import decoder_names, mla, num_layers
+from kvplan.families.common import decoder_names, mla, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -25,5 +25,7 @@ def traits(architecture: str) -> Traits:
 
 
 def layers(model: Model) -> list[Layer]:
+    if model.architecture == "Glm4MoeLiteForCausalLM":
+        require(model.config, "first_k_dense_replace")
     prefix = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"
     return mla(model, decoder_names(prefix, num_layers(model.config)), _WHY)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, model_window, num_layers
+from kvplan.families.common import attention, model_window, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.families.states import oriented, short_conv
 from kvplan.layers import Layer, StateLayer
@@ -33,6 +33,8 @@ def _state(model: Model) -> StateLayer:
 
 def layers(model: Model) -> Iterator[Layer]:
     config = model.config
+    if model.architecture == "Lfm2ForCausalLM":
+        require(config, "block_dim", "conv_dim")
     heads = config.integer("num_attention_heads")
     state = _state(model)
     full = attention(

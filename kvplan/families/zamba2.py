@@ -34,6 +34,9 @@ def layers(model: Model) -> Iterator[Layer]:
     count = num_layers(config)
     hybrids = config.integers("hybrid_layer_ids", maximum=count)
     heads = config.integer("num_attention_heads")
+    head_size, hidden = config.integer("attention_head_dim"), config.integer("attention_hidden_size")
+    if heads * head_size != hidden:
+        raise config.error("attention_hidden_size", f"must be {heads} heads x {head_size}, got {hidden}")
     width = config.integer("mamba_expand") * config.integer("hidden_size")
     full = attention(
         model,
@@ -41,7 +44,7 @@ def layers(model: Model) -> Iterator[Layer]:
         _FULL,
         num_heads=heads,
         num_kv_heads=heads,
-        head_size=config.integer("attention_head_dim"),
+        head_size=head_size,
         sliding_window=model_window(model),
     )
     state = mamba2_layer(

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from kvplan.files import open_read
 from kvplan.serve.argparser import Parsed, parse
 from kvplan.serve.flagtable import default_of
 from kvplan.serve.later import later_errors
@@ -110,7 +111,7 @@ def read_below(directory: Path, name: str) -> str:
         path = (base / name).resolve()
         if not path.is_relative_to(base):
             raise OSError(f"--config {plain(name)} lies outside {base}: kvplan reads files beside the command only")
-        with path.open("rb") as file:
+        with open_read(path) as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         if str(error).startswith("--config"):

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kvplan.errors import KvplanError
+from kvplan.files import open_read
 from kvplan.serve.deployment import Deployment, build
 from kvplan.serve.marks import clean
 from kvplan.serve.start import Launch
@@ -59,7 +60,7 @@ def read_text(
 def read_file(path: str | Path, variables: Mapping[str, str] | None = None) -> list[Deployment]:
     """As read_text(), for a file; --config files are read from its directory."""
     try:
-        with Path(path).open("rb") as file:
+        with open_read(path) as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a file name"

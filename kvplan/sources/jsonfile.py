@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.errors import KvplanError
+from kvplan.files import open_read
 
 MAXIMUM_BYTES = 8 * 1024 * 1024
 MAXIMUM_DEPTH = 64
@@ -20,7 +21,7 @@ def read_object(path: str, where: str | None = None) -> dict[str, Any]:
     where = where or path
     limit = LARGER.get(os.path.basename(path), MAXIMUM_BYTES)
     try:
-        with open(path, "rb") as file:
+        with open_read(path) as file:
             data = file.read(limit + 1)
     except OSError as error:
         raise KvplanError(f"{where}: cannot be read ({(error.strerror or str(error)).lower()}).") from None

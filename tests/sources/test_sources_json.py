@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvplan.errors import KvplanError
+from kvplan.errors import KvplanError, sentence
 from kvplan.sources import resolve
 from kvplan.sources.jsonfile import parse_object
 
@@ -109,3 +110,15 @@ def test_the_digest_is_the_sha256_of_the_canonical_json(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{ "model_type" : "llama" }')
     # sha256 of {"model_type":"llama"}
     assert resolve(str(tmp_path)).digest == "fd11fd11fceeb9df51a63f347cec3af4051d086fccb030e78777a83a4d3289e8"
+
+
+def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "a named pipe" in refused(tmp_path / "pipe")
+
+
+def test_what_a_config_says_cannot_write_to_the_terminal() -> None:
+    assert (
+        sentence(KvplanError("class \x1b[31mX\n\nY\u202e" + "z" * 9999))
+        == "class \\x1b[31mX Y\\u202e" + "z" * 3977 + "..."
+    )

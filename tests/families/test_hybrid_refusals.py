@@ -1,0 +1,50 @@
+"""Configs of hybrid models that vLLM 0.33.0 cannot build a model from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gqa_case import planned
+
+from kvplan.errors import KvplanError
+
+LFM2: dict[str, Any] = {
+    "architectures": ["Lfm2ForCausalLM"],
+    "model_type": "lfm2",
+    "dtype": "bfloat16",
+    "hidden_size": 2048,
+    "num_hidden_layers": 2,
+    "layer_types": ["conv", "full_attention"],
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "conv_L_cache": 3,
+    "conv_dim": 2048,
+    "block_dim": 2048,
+}
+ZAMBA2: dict[str, Any] = {
+    "architectures": ["Zamba2ForCausalLM"],
+    "model_type": "zamba2",
+    "dtype": "bfloat16",
+    "hidden_size": 2048,
+    "num_hidden_layers": 2,
+    "layers_block_type": ["mamba", "hybrid"],
+    "num_attention_heads": 32,
+    "attention_head_dim": 128,
+    "num_mem_blocks": 1,
+    "n_mamba_heads": 64,
+}
+
+
+@pytest.mark.parametrize("field", ["block_dim", "conv_dim"])
+def test_lfm2_needs_the_fields_that_its_config_class_lacks(tmp_path: Path, field: str) -> None:
+    assert planned(tmp_path, LFM2).plans["main"].groups
+    with pytest.raises(KvplanError, match=f"{field} is missing"):
+        planned(tmp_path, {key: value for key, value in LFM2.items() if key != field})
+
+
+def test_zamba2_attends_with_heads_that_fill_its_width(tmp_path: Path) -> None:
+    assert planned(tmp_path, ZAMBA2).plans["main"].groups
+    with pytest.raises(KvplanError, match="attention_hidden_size must be 16 heads x 128, got 4096"):
+        planned(tmp_path, ZAMBA2 | {"num_attention_heads": 16, "attention_hidden_size": 4096})
