@@ -20,7 +20,7 @@ GLM_LITE: dict[str, Any] = {
 
 
 def test_glm_4_moe_lite_needs_the_field_that_its_config_class_lacks(tmp_path: Path) -> None:
-    assert {layer.spec.page_size_bytes for layer in planned(tmp_path, GLM_LITE, "H200").layers} == {64 * 576 * 2}
+    assert {layer.spec.page_size_bytes for layer in planned(tmp_path, GLM_LITE, "H200").layers} == {16 * 576 * 2}
     without = {key: value for key, value in GLM_LITE.items() if key != "first_k_dense_replace"}
     with pytest.raises(KvplanError, match="first_k_dense_replace is missing"):
         planned(tmp_path, without, "H200")
