@@ -110,11 +110,19 @@ def _budget(result: Result, inputs: Inputs, given: Mapping[str, str | None]) -> 
         rest = rest_of_log(given["--from-log"], result.config.gpu.usable_memory_bytes)
     elif given["--non-kv-memory-bytes"] is not None:
         flag = "--non-kv-memory-bytes"
-        rest = Rest(human_readable_bytes(given[flag] or "", flag), flag)
+        rest = Rest(_size(given[flag] or "", flag), flag)
     try:
-        size = None if weights is None else human_readable_bytes(weights, "--weights-bytes")
+        size = None if weights is None else _size(weights, "--weights-bytes")
         return budget(result.config, inputs.target, inputs.drafter, rest, size)
     except KvplanError:
         if asked:
             raise
         return None
+
+
+def _size(text: str, flag: str) -> int:
+    """A size in bytes; KvplanError for a negative one."""
+    found = human_readable_bytes(text, flag)
+    if found < 0:
+        raise KvplanError(f"{flag} {text!r} must not be negative.")
+    return found
