@@ -48,6 +48,10 @@ OWN = {
         {"anyOf": [{"$ref": "#/$defs/size"}, {"type": "array", "items": {"$ref": "#/$defs/size"}}]},
         "KV cache memory of a rank, as 60GiB; a list: one for each pipeline stage.",
     ),
+    "non_kv_memory": (
+        {"$ref": "#/$defs/size"},
+        "What a start-up takes of a rank besides weights and KV cache; then the GPU gives the budget.",
+    ),
     "limits": ({"$ref": "#/$defs/limits"}, "What must hold."),
     "capacity_loss": (
         {"$ref": "#/$defs/fraction"},

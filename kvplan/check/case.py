@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kvplan.budget import Rest, budget
 from kvplan.check.fleet import Deployment
 from kvplan.engine.args import EngineArgs
 from kvplan.errors import KvplanError
@@ -25,6 +26,7 @@ class Case(NamedTuple):
     target: Source
     drafter: Source | None
     trained_draft_length: bool = False
+    non_kv_memory: int | None = None
 
 
 class Reader:
@@ -56,7 +58,7 @@ class Reader:
             args = read(args, offline=self.offline)[0]
         self._remember(inputs.target, inputs.drafter, inputs)
         own, memory, trained = deployment, deployment.memory, deployment.own_drafter
-        return Case(args, own.gpu, own.engine, memory, inputs.target, inputs.drafter, trained)
+        return Case(args, own.gpu, own.engine, memory, inputs.target, inputs.drafter, trained, own.non_kv_memory)
 
     def plan(self, case: Case) -> Result:
         """The plan of a case: the grouping that the engine uses alone. Raises as `kvplan.pipeline.plan` does."""
@@ -68,7 +70,13 @@ class Reader:
             available_memory_bytes=case.memory,
             trained_draft_length=case.trained_draft_length,
         )
-        return plan_read(request, self._inputs_of(case.target, case.drafter), only_used=True)
+        inputs = self._inputs_of(case.target, case.drafter)
+        result = plan_read(request, inputs, only_used=True)
+        if case.non_kv_memory is None or result.available_memory_bytes is not None:
+            return result
+        rest = Rest(case.non_kv_memory, "non_kv_memory")
+        memory = budget(result.config, case.target, case.drafter, rest).memory
+        return plan_read(request._replace(available_memory_bytes=memory), inputs, only_used=True)
 
     def _inputs_of(self, target: Source, drafter: Source | None) -> Inputs:
         key = (id(target), id(drafter))
@@ -99,6 +107,7 @@ def recorded(case: Case) -> dict[str, Any]:
         "target": case.target.id,
         "drafter": None if case.drafter is None else case.drafter.id,
         "trained_draft_length": case.trained_draft_length,
+        "non_kv_memory": case.non_kv_memory,
     }
 
 
@@ -127,6 +136,7 @@ def restored(record: Mapping[str, Any], configs: Mapping[str, Mapping[str, Any]]
         _source(record["target"], configs),
         None if drafter is None else _source(drafter, configs),
         record["trained_draft_length"],
+        record["non_kv_memory"],
     )
 
 

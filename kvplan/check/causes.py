@@ -161,8 +161,16 @@ def _set_key(case: Case, name: str, key: str, after: Mapping[str, Any]) -> Case:
     return _set(case, name, own or ({} if name != "speculative_config" else None))
 
 
+_SURROUNDINGS = (
+    ("gpu", "gpu"),
+    ("kv_cache_memory", "memory"),
+    ("non_kv_memory", "non_kv_memory"),
+    ("engine", "engine"),
+)
+
+
 def _surroundings(old: Case, new: Case) -> Iterator[Change]:
-    for what, name in (("gpu", "gpu"), ("kv_cache_memory", "memory"), ("engine", "engine")):
+    for what, name in _SURROUNDINGS:
         before, after = getattr(old, name), getattr(new, name)
         if before != after:
             yield Change(what, before, after, lambda case, name=name, after=after: case._replace(**{name: after}))  # type: ignore[misc]

@@ -25,6 +25,7 @@ OWN_KEYS = (
     "gpu",
     "engine",
     "kv_cache_memory",
+    "non_kv_memory",
     "limits",
     "capacity_loss",
     "drafter",
@@ -70,6 +71,8 @@ class Deployment(NamedTuple):
     limits: tuple[Limit, ...]
     tolerance: float
     """Loss of tokens, as a fraction, that is not a failure."""
+    non_kv_memory: int | None = None
+    """What a start-up takes of a rank besides weights and KV cache, in bytes: then the GPU gives the budget."""
     own_drafter: bool = False
     """Whether kvplan's own key names the drafter: then a DFlash drafter's trained length stands in for none."""
 
@@ -111,7 +114,7 @@ def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployme
     engine = _text(given, "engine", file, line) or RELEASED
     if engine not in ENGINES:
         raise _error(file, given["engine"].line, f"engine {engine} is not known; choose one of {', '.join(ENGINES)}")
-    memory = _memory(given, file)
+    memory, rest = _memory(given, file), _rest(given, file)
     limits = _limits(given, file)
     tolerance = _fraction(given["capacity_loss"], file, "capacity_loss") if "capacity_loss" in given else TOLERANCE
     gpu = _text(given, "gpu", file, line)
@@ -119,7 +122,7 @@ def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployme
         args, error = _args(given, file, line), None
     except KvplanError as refusal:
         args, error = None, str(refusal)
-    return Deployment(name, line, args, error, gpu, engine, memory, limits, tolerance, "drafter" in given)
+    return Deployment(name, line, args, error, gpu, engine, memory, limits, tolerance, rest, "drafter" in given)
 
 
 def _args(given: Mapping[str, Node], file: str, line: int) -> EngineArgs:
@@ -192,6 +195,21 @@ def _memory(given: Mapping[str, Node], file: str) -> tuple[int, ...] | None:
         return tuple(human_readable_bytes(str(item.value), "kv_cache_memory") for item in items)
     except KvplanError as error:
         raise KvplanError(f"{file}, line {node.line}: {error}") from None
+
+
+def _rest(given: Mapping[str, Node], file: str) -> int | None:
+    node = given.get("non_kv_memory")
+    if node is None:
+        return None
+    if "kv_cache_memory" in given:
+        raise _error(file, node.line, "kv_cache_memory and non_kv_memory both say what the KV cache gets; keep one")
+    try:
+        size = human_readable_bytes(str(node.value), "non_kv_memory")
+    except KvplanError as error:
+        raise KvplanError(f"{file}, line {node.line}: {error}") from None
+    if size < 0:
+        raise _error(file, node.line, f"non_kv_memory {node.value!r} must not be negative")
+    return size
 
 
 def _limits(given: Mapping[str, Node], file: str) -> tuple[Limit, ...]:

@@ -19,7 +19,7 @@ from kvplan.report.numbers import number
 HOLDS = "holds"
 FAILS = "fails"
 ERROR = "error"
-ADVICE = "add kv_cache_memory, such as 60GiB per rank"
+ADVICE = "add kv_cache_memory, or non_kv_memory (what a start-up takes besides weights and KV cache), per rank"
 
 
 class Checked(NamedTuple):

@@ -127,6 +127,18 @@ def test_a_field_of_a_local_config_that_changed_is_named(fleet, tmp_path):
     assert "config.json: num_key_value_heads 16 instead of 8 (-50.0 % alone)" in fleet.first()
 
 
+def test_without_a_budget_it_comes_from_the_gpu_less_weights_and_what_a_start_up_takes(fleet):
+    own = {key: value for key, value in CHAT.items() if key != "kv_cache_memory"}
+    fleet.write(own)
+    outcome = fleet.run(update=True)
+    assert outcome.exit_code == 2
+    assert "chat has no KV budget; add kv_cache_memory, or non_kv_memory" in " ".join(outcome.text.split())
+    fleet.write({**own, "non_kv_memory": "6GiB"})
+    assert fleet.run(update=True).exit_code == 0
+    fleet.write({**own, "non_kv_memory": "12GiB"})
+    assert "non_kv_memory 12884901888 instead of 6442450944" in fleet.first()
+
+
 def test_two_changes_have_a_share_each(fleet):
     fleet.write(CHAT)
     fleet.run(update=True)
