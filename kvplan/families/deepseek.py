@@ -5,6 +5,7 @@ vLLM: model_executor/models/deepseek_v2.py (DeepseekV2MLAAttention), glm4_moe_li
 
 from __future__ import annotations
 
+from kvplan.errors import Refused
 from kvplan.families.common import decoder_names, mla, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.layers import Layer
@@ -25,6 +26,11 @@ def traits(architecture: str) -> Traits:
 
 
 def layers(model: Model) -> list[Layer]:
+    if "index_topk" in model.config:  # even null: these classes then build an indexer in every layer
+        raise Refused(
+            f"{model.config.where}: index_topk is set, and kvplan plans {model.architecture} without an indexer only; "
+            "leave it out, or name the architecture DeepseekV32ForCausalLM."
+        )
     if model.architecture == "Glm4MoeLiteForCausalLM":
         require(model.config, "first_k_dense_replace")
     prefix = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"

@@ -24,3 +24,8 @@ def test_glm_4_moe_lite_needs_the_field_that_its_config_class_lacks(tmp_path: Pa
     without = {key: value for key, value in GLM_LITE.items() if key != "first_k_dense_replace"}
     with pytest.raises(KvplanError, match="first_k_dense_replace is missing"):
         planned(tmp_path, without, "H200")
+
+
+def test_an_indexer_that_the_field_index_topk_switches_on_is_not_overlooked(tmp_path: Path) -> None:
+    with pytest.raises(KvplanError, match="index_topk is set, and kvplan plans Glm4MoeLiteForCausalLM without"):
+        planned(tmp_path, GLM_LITE | {"index_topk": 2048}, "H200")
