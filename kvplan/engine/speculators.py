@@ -83,7 +83,7 @@ def as_drafter(root: Config) -> Config:
 
 def _eagle3(root: Config, layer: Config, kind: str) -> dict[str, Any]:
     classes = _EAGLE3 if kind == "eagle3" else _PEAGLE
-    inner = layer.get("model_type", "llama")
+    inner = layer.text("model_type", "llama")
     if inner not in classes:
         raise Refused(f"{root.where}: transformer_layer_config: model_type {inner!r} is not {' or '.join(classes)}.")
     updates = {"architectures": [classes[inner]], "draft_vocab_size": root.get("draft_vocab_size"), **_width(root)}
