@@ -22,7 +22,7 @@ from kvplan.planning import MAIN, PACKED, UNIFORM, plan_layers
 from kvplan.result import DrafterInfo, Layout, ModelInfo, Plan, Reason, Result
 from kvplan.sides import sides
 from kvplan.sources import Source
-from kvplan.spec import CacheLayer, Limits
+from kvplan.spec import CacheLayer, Limits, StateSpec
 
 DEFAULT_GPU = "B200"
 STRICT = "strict"
@@ -172,7 +172,9 @@ class _Planner:
         made = self._plan(self.layers, grouping, layout_name, self.memory, self.config.pipeline_parallel_size)
         drafted = [layer.name for layer in self.layers if layer.owner == DRAFTER]
         split = split_over_groups(self.config, drafted, [group.layers for group in made.groups])
-        return with_kernel_blocks(made, self.layers, used=used, died=split)
+        made = with_kernel_blocks(made, self.layers, used=used, died=split)
+        told = too_many_sequences(made, self.config, self.layers)
+        return made if told is None else made._replace(notes=(*made.notes, told))
 
     def worker_plan(self, layers: tuple[CacheLayer, ...], grouping: str, layout_name: str) -> Plan:
         """The plan of one worker's layers alone, without a budget: what its layout preference reckons with."""
@@ -202,6 +204,22 @@ class _Planner:
             num_prefill_lookahead_tokens=0 if speculative is None else speculative.num_prefill_lookahead_tokens,
             auto_fit_max_model_len=config.args.max_model_len == -1 and memory is not None,
         )
+
+
+def too_many_sequences(made: Plan, config: EngineConfig, layers: tuple[CacheLayer, ...]) -> str | None:
+    """What vLLM says of fewer blocks than sequences where it captures full CUDA graphs of state layers.
+
+    Each decoding sequence needs a state block (vllm/config/compilation.py, `resolve_cudagraph_mode_and_sizes`).
+    """
+    blocks, sequences = made.num_blocks, config.max_num_seqs
+    eager = config.args.additional_flags.get("enforce_eager") is True
+    has_states = any(isinstance(layer.spec, StateSpec) for layer in layers)
+    if made.error is not None or blocks is None or sequences <= blocks or eager or not has_states:
+        return None
+    return (
+        f"--max-num-seqs {sequences} is more than the {blocks:,} blocks of the pool: with full CUDA graphs, its "
+        f"default, vLLM does not start; set --max-num-seqs {blocks} or less"
+    )
 
 
 def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...], *, used: bool, died: str | None = None) -> Plan:
