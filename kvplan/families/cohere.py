@@ -5,7 +5,7 @@ vLLM: model_executor/models/commandr.py (CohereAttention).
 
 from __future__ import annotations
 
-from kvplan.families.common import head_dim, num_layers, uniform_gqa, windows_by_layer_type
+from kvplan.families.common import divided_head_dim, num_layers, uniform_gqa, windows_by_layer_type
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -18,7 +18,7 @@ _INTERLEAVED = ("layer_types, sliding_window", "model_executor/models/commandr.p
 def layers(model: Model) -> list[Layer]:
     """The class of the config, not the architecture, tells the two apart. A window counts the query's own token too."""
     config = model.config
-    size = head_dim(config)
+    size = config.integer("head_dim") if "head_dim" in config else divided_head_dim(config)
     if config.get("model_type") == "cohere":
         return uniform_gqa(model, _FULL, head_size=size)
     config.sequence("layer_types")

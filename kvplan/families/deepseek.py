@@ -29,7 +29,7 @@ def layers(model: Model) -> list[Layer]:
     if "index_topk" in model.config:  # even null: these classes then build an indexer in every layer
         raise Refused(
             f"{model.config.where}: index_topk is set, and kvplan plans {model.architecture} without an indexer only; "
-            "leave it out, or name the architecture DeepseekV32ForCausalLM."
+            "leave it out."
         )
     if model.architecture == "Glm4MoeLiteForCausalLM":
         require(model.config, "first_k_dense_replace")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, head_dim, model_window
+from kvplan.families.common import attention, head_dim
 from kvplan.families.registry import Traits
 from kvplan.families.states import mamba2_layer
 from kvplan.layers import AttentionLayer, Layer, StateLayer
@@ -46,7 +46,7 @@ def state(model: Model, name: str = "") -> StateLayer:
 
 
 def full_attention(model: Model, name: str = "") -> AttentionLayer:
-    """The attention layer, which the MTP module uses too."""
+    """The attention layer, which the MTP module uses too. A window is for all of them, whatever else there is."""
     config = model.config
     return attention(
         model,
@@ -55,7 +55,7 @@ def full_attention(model: Model, name: str = "") -> AttentionLayer:
         num_heads=config.integer("num_attention_heads"),
         num_kv_heads=config.integer("num_key_value_heads"),
         head_size=head_dim(config),
-        sliding_window=model_window(model),
+        sliding_window=config.optional_integer("sliding_window", minimum=0) or None,
     )
 
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from gqa_case import rows
+
+from kvplan.errors import KvplanError
 
 COHERE = {
     "architectures": ["CohereForCausalLM"],
@@ -60,3 +63,8 @@ def test_without_the_window_every_layer_is_full(tmp_path: Path) -> None:
         "B200",
         tensor_parallel_size=8,
     ) == [("full_attention", 64, "model.layers.0.self_attn.attn", 1, 64, 16, 4096, None)]
+
+
+def test_a_null_head_dim_is_not_divided_out(tmp_path: Path) -> None:
+    with pytest.raises(KvplanError, match="head_dim must be an integer, got None"):
+        rows(tmp_path, CONFIGS[0] | {"head_dim": None}, "H200")

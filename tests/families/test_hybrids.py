@@ -1,4 +1,4 @@
-"""Configs of hybrid models that vLLM 0.33.0 cannot build a model from."""
+"""Hybrid models whose fields decide what they cache, or whether vLLM 0.33.0 can build them."""
 
 from __future__ import annotations
 
@@ -48,3 +48,19 @@ def test_zamba2_attends_with_heads_that_fill_its_width(tmp_path: Path) -> None:
     assert planned(tmp_path, ZAMBA2).plans["main"].groups
     with pytest.raises(KvplanError, match="attention_hidden_size must be 16 heads x 128, got 4096"):
         planned(tmp_path, ZAMBA2 | {"num_attention_heads": 16, "attention_hidden_size": 4096})
+
+
+def test_nemotron_hs_window_is_every_attention_layers(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["NemotronHForCausalLM"],
+        "model_type": "nemotron_h",
+        "dtype": "bfloat16",
+        "layers_block_type": ["linear_attention", "full_attention", "mlp"],
+        "num_hidden_layers": 3,
+        "sliding_window": 512,
+    }
+    assert [layer.spec.kind for layer in planned(tmp_path, config).layers] == ["mamba", "sliding_window"]
+    assert [layer.spec.kind for layer in planned(tmp_path, config | {"sliding_window": None}).layers] == [
+        "mamba",
+        "full_attention",
+    ]
