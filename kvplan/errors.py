@@ -15,6 +15,10 @@ class Refused(KvplanError):
     """
 
 
+class DoesNotStart(Refused):
+    """A deployment that vLLM refuses as it builds the model, whatever becomes of its cache."""
+
+
 def sentence(error: KvplanError) -> str:
     """The error's text for a terminal: one line, cut where it is too long, no character that a terminal obeys."""
     text = " ".join(str(error).split())

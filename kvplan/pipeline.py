@@ -23,6 +23,7 @@ from kvplan.result import DrafterInfo, Layout, ModelInfo, Plan, Reason, Result
 from kvplan.sides import sides
 from kvplan.sources import Source
 from kvplan.spec import CacheLayer, Limits, StateSpec
+from kvplan.weights import checks
 
 DEFAULT_GPU = "B200"
 STRICT = "strict"
@@ -96,6 +97,7 @@ def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) 
         args, told = with_trained_length(args, inputs.drafter_facts)
         assumed += told
     config = resolve(args, _facts(inputs.target, inputs.reading), inputs.drafter_facts, gpu)
+    checks.check(config, inputs.target, inputs.drafter)
     counts = stages.layer_counts(
         num_hidden_layers(config.target.root, config.target.text),
         config.pipeline_parallel_size,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import gcd
 
-from kvplan.errors import Refused
+from kvplan.errors import DoesNotStart, Refused
 from kvplan.weights.parts import Experts, Linear, Tensor
 from kvplan.weights.quant.base import Unquantized, cache_scales, expert_biases, plain_experts, plain_linear
 from kvplan.weights.quant.skipped import Ignored
@@ -105,8 +105,8 @@ def check_blocks(layer: Linear, block: tuple[int, int]) -> None:
                 raise _uneven(layer, "output", size, rows)
 
 
-def _uneven(layer: Linear, side: str, size: int, block: int) -> Refused:
-    return Refused(
+def _uneven(layer: Linear, side: str, size: int, block: int) -> DoesNotStart:
+    return DoesNotStart(
         f"{layer.prefix}: a rank's {side} size {size} is not a multiple of the quantisation's block of {block} at "
         f"--tensor-parallel-size {layer.tensor_parallel_size}; choose another size."
     )
@@ -128,7 +128,7 @@ def refined_block(layer: Experts, block: tuple[int, int]) -> tuple[int, int]:
             f"intermediate size {size} is not known to kvplan; leave it out, or give --weights-bytes."
         )
     if finer < _SMALLEST_BLOCK:
-        raise Refused(
+        raise DoesNotStart(
             f"{layer.prefix}: a rank's intermediate size {size} is not a multiple of the quantisation's blocks "
             f"{rows} x {columns} at --tensor-parallel-size {layer.tensor_parallel_size}; choose another size."
         )

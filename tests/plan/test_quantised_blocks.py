@@ -1,0 +1,29 @@
+"""Block-wise FP8 needs whole blocks on every rank (vllm/model_executor/layers/quantization/utils/fp8_utils.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvplan import EngineArgs, PlanRequest, plan
+from kvplan.errors import DoesNotStart
+
+
+def planned(model: str, tp: int, **args: object):
+    return plan(PlanRequest(EngineArgs(model=model, tensor_parallel_size=tp, **args), gpu="H200", offline=True))
+
+
+@pytest.mark.parametrize("tp", [2, 4])
+def test_a_vision_tower_whose_projection_has_no_whole_blocks_keeps_vllm_from_starting(tp):
+    """The engine: "Weight input_size_per_partition = 576 is not divisible by weight quantization block_k = 128"."""
+    with pytest.raises(DoesNotStart, match=rf"visual.blocks.0.attn.proj: a rank's input size {1152 // tp} "):
+        planned("Qwen/Qwen3.6-35B-A3B-FP8", tp)
+
+
+def test_without_the_tower_or_the_split_it_starts():
+    assert planned("Qwen/Qwen3.6-35B-A3B-FP8", 1).selected == "main"
+    assert planned("Qwen/Qwen3.6-35B-A3B-FP8", 2, language_model_only=True).selected == "main"
+
+
+def test_experts_without_whole_blocks_get_finer_ones():
+    """768 / 8 = 96 is no multiple of 128, and vLLM 0.33.0 starts all the same."""
+    assert planned("Qwen/Qwen3-30B-A3B-FP8", 8).selected == "main"
