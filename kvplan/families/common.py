@@ -171,6 +171,15 @@ def require_causal(config: Config) -> None:
         raise Refused(f"{config.where}: is_causal is false, so vLLM runs the layers as an encoder that caches nothing.")
 
 
+def require_no_dual_chunks(config: Config) -> None:
+    """Refused for the 1M-token configs of Qwen: no attention backend of vLLM 0.33.0 takes dual chunk attention."""
+    if config.truthy("dual_chunk_attention_config", False):
+        raise Refused(
+            f"{config.where}: dual_chunk_attention_config is set, but vLLM 0.33.0 has no backend for dual chunk "
+            "attention; take the field out of the config."
+        )
+
+
 def nested(model: Model, architecture: str, prefix: str = "language_model") -> list[Layer]:
     """The layers of a wrapper's text model, which vLLM builds as ``architecture`` under ``prefix``."""
     text = model._replace(architecture=architecture, root=model.config)

@@ -6,7 +6,7 @@ vLLM: model_executor/models/qwen2.py, qwen2_moe.py, qwen3.py, qwen3_moe.py, mimo
 from __future__ import annotations
 
 from kvplan.errors import Refused
-from kvplan.families.common import divided_head_dim, is_interleaved, require_causal, uniform_gqa
+from kvplan.families.common import divided_head_dim, is_interleaved, require_causal, require_no_dual_chunks, uniform_gqa
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -24,6 +24,7 @@ _NO_HEAD_DIM = ("num_key_value_heads, hidden_size", "model_executor/models/qwen2
 
 def layers(model: Model) -> list[Layer]:
     config = model.config
+    require_no_dual_chunks(config)
     if is_interleaved(config) and config.get("max_window_layers") != config.get("num_hidden_layers"):
         raise Refused(
             f"{config.where}: layer_types mixes sliding and full attention, which vLLM takes for "

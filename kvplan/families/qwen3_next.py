@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kvplan.families.common import attention, head_dim, num_layers
+from kvplan.families.common import attention, head_dim, num_layers, require_no_dual_chunks
 from kvplan.families.registry import Traits
 from kvplan.families.states import gated_delta_net
 from kvplan.layers import AttentionLayer, Layer, StateLayer, Why
@@ -73,6 +73,7 @@ def linear_attention(model: Model) -> StateLayer:
 def full_attention(model: Model, why: Why = _FULL, **fields: Any) -> AttentionLayer:
     """A layer of `Qwen3NextAttention`; ``fields`` are AttentionLayer's."""
     config = model.config
+    require_no_dual_chunks(config)
     return attention(
         model,
         "",
