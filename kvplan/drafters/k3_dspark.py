@@ -16,6 +16,8 @@ _WHY = ("num_hidden_layers, kv_lora_rank", "models/kimi_k3/nvidia/dspark_mla.py,
 
 
 def layers(model: Model) -> list[Layer]:
+    for key in ("target_hidden_size", "markov_rank"):
+        model.config.integer(key)
     template = latent_attention(model, _WHY, non_causal=True)
     names = decoder_names("model", num_layers(model.config), "self_attn", model.start_layer)
     return [template._replace(name=name) for name in names]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kvplan.errors import Refused
-from kvplan.families.common import nested, num_layers
+from kvplan.families.common import nested, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.families.sparse_mla import indexer, indexer_bytes
 from kvplan.families.states import kda, kda_prefill_alignment
@@ -84,6 +84,12 @@ def mla_layers(model: Model, indices: Iterable[int], why: Why = _FULL) -> Iterat
     config = model.config
     if not config.truthy("index_kpool_always_select_tail"):
         raise config.error("index_kpool_always_select_tail", "must be true: vLLM always selects the last pool")
+    if not config.truthy("mla_use_nope"):
+        raise config.error("mla_use_nope", "must be true: the class has no rotary parameters")
+    config.integer("index_n_heads")
+    require(config, "indexer_rope_interleave", "mhc")
+    if config.get("n_routed_experts") is not None and "sparse" in config.sequence("mlp_layer_types"):
+        require(config, "scoring_func", "topk_method")
     attends = MLALayer(
         name="",
         num_heads=model.heads_per_rank(config.integer("num_attention_heads")),

@@ -71,7 +71,8 @@ def hy_v4_layers(model: Model, indices: range, why: Why = _WHY) -> Iterator[Laye
     if not any(sparse):
         yield from (template._replace(name=f"model.layers.{i}.self_attn.attn") for i in indices)
         return
-    config.integer("q_lora_rank")
+    for key in ("q_lora_rank", "index_n_heads"):
+        config.integer(key)
     cache = indexer("", indexer_bytes(config), ("indexer_types, index_head_dim", why[1]))
     own = _owners(config, count)
     for i, is_sparse in zip(indices, sparse, strict=True):

@@ -110,9 +110,21 @@ def latent_attention(model: Model, why: Why = _MLA, *, non_causal: bool = False)
     )
 
 
+def _check_experts(config: Config, indices: range) -> None:
+    """KvplanError where a layer has experts without their sizes (`KimiMoE`)."""
+    if config.get("num_experts") is None:
+        return
+    first = config.integer("first_k_dense_replace", 0, minimum=0)
+    every = config.integer("moe_layer_freq", 1)
+    if any(i >= first and i % every == 0 for i in indices):
+        for key in ("moe_intermediate_size", "num_experts_per_token"):
+            config.integer(key)
+
+
 def decoder_layers(model: Model, indices: range, why: Why = _MLA) -> Iterator[Layer]:
     """Decoder layers of these indices: a state where kda_layers says so, else attention."""
     config = model.config
+    _check_experts(config, indices)
     recurrent = kda_layers(linear_section(config))
     has_attention = not recurrent.issuperset(indices)
     if has_attention and not config.truthy("mla_use_nope"):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvplan.errors import Refused
-from kvplan.families.common import attention, model_window, nested, num_layers
+from kvplan.families.common import attention, model_window, nested, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.hf import Config
 from kvplan.layers import AttentionLayer, CustomLayer, Layer, Why
@@ -26,6 +26,17 @@ ARCHITECTURES = (
 
 _FREQUENCY = "sparse_attention_freq"
 _INDEX_DTYPES = {"auto": "bfloat16", "bf16": "bfloat16", "fp8": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn"}
+_VISION = (
+    "hidden_size",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "intermediate_size",
+    "patch_size",
+    "layer_norm_eps",
+    "num_channels",
+    "img_token_compression_config",
+)
+"""What the vision tower reads and its config class has no default for; it caches nothing."""
 _DENSE = ("sparse_attention_config.sparse_attention_freq: 0", "models/minimax_m3/nvidia/model.py, MiniMaxM3Attention")
 _SPARSE = (
     "sparse_attention_config.sparse_attention_freq: 1",
@@ -133,6 +144,8 @@ def text_layers(model: Model) -> Iterator[Layer]:
     config = model.config
     sparse = sparse_layers(config)
     count = num_layers(config)
+    if config.get("moe_layer_freq") is not None and len(config.sequence("moe_layer_freq")) < count:
+        raise config.error("moe_layer_freq", f"must have an entry for each of {count} layers")
     pair = sparse_pair(model) if any(i < count for i in sparse) else None
     dense = attention(
         model,
@@ -153,5 +166,9 @@ def text_layers(model: Model) -> Iterator[Layer]:
 
 def layers(model: Model) -> list[Layer]:
     if model.architecture == "MiniMaxM3SparseForConditionalGeneration":
+        vision = model.root.section("vision_config")
+        if vision is None:
+            raise model.root.error("vision_config", "is missing, and vLLM cannot build the model without it")
+        require(vision, *_VISION)
         return nested(model, "MiniMaxM3SparseForCausalLM")
     return list(text_layers(model))
