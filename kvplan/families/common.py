@@ -180,6 +180,16 @@ def require_no_dual_chunks(config: Config) -> None:
         )
 
 
+def check_split_tower(model: Model, field: str, value: int) -> None:
+    """Refused where the vision tower, which vLLM splits over the ranks by default, does not divide."""
+    tp, args = model.tensor_parallel_size, model.engine.args
+    if value % tp and not args.language_model_only and args.additional_flags.get("mm_encoder_tp_mode") != "data":
+        raise Refused(
+            f"{model.root.where}: vision_config.{field} {value} cannot be split over --tensor-parallel-size "
+            f"{tp}; choose a size that divides it, or --mm-encoder-tp-mode data."
+        )
+
+
 def nested(model: Model, architecture: str, prefix: str = "language_model") -> list[Layer]:
     """The layers of a wrapper's text model, which vLLM builds as ``architecture`` under ``prefix``."""
     text = model._replace(architecture=architecture, root=model.config)

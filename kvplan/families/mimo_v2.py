@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, num_layers
+from kvplan.families.common import attention, check_split_tower, num_layers
 from kvplan.families.registry import Traits
 from kvplan.layers import AttentionLayer, Layer
 from kvplan.model import Model
@@ -15,6 +15,8 @@ from kvplan.model import Model
 ARCHITECTURES = ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM")
 
 _FULL = ("hybrid_layer_pattern: 0", "model_executor/models/mimo_v2.py, MiMoV2FlashDecoderLayer")
+_TOWER_KV_HEADS = 8
+"""Default of the vision config."""
 _SLIDING = ("hybrid_layer_pattern: 1", "model_executor/models/mimo_v2.py, MiMoV2FlashDecoderLayer")
 
 
@@ -48,8 +50,17 @@ def sliding_layer(model: Model) -> AttentionLayer:
     return _layer(model, "swa_", window if window > -1 else None, config.boolean("add_swa_attention_sink_bias", False))
 
 
+def check_vision_tower(model: Model) -> None:
+    """Refused where the KV heads of MiMo-V2-Omni's vision tower cannot be split."""
+    vision = model.root.section("vision_config")
+    heads = None if vision is None else vision.optional_integer("num_key_value_heads")
+    check_split_tower(model, "num_key_value_heads", heads or _TOWER_KV_HEADS)
+
+
 def layers(model: Model) -> Iterator[Layer]:
     config = model.config
+    if model.architecture == "MiMoV2OmniForCausalLM":
+        check_vision_tower(model)
     pattern = config.integers("hybrid_layer_pattern", length=num_layers(config))
     prefix = "language_model.model" if model.architecture == "MiMoV2OmniForCausalLM" else "model"
     full, sliding = _layer(model, "", None, False), sliding_layer(model)

@@ -6,7 +6,7 @@ vLLM: model_executor/models/qwen2_5_vl.py, qwen3_vl.py, qwen3_vl_moe.py.
 from __future__ import annotations
 
 from kvplan.errors import Refused
-from kvplan.families.common import nested, num_layers, require
+from kvplan.families.common import check_split_tower, nested, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -46,15 +46,10 @@ def check_deepstack(model: Model) -> None:
 
 
 def check_vision_tower(model: Model) -> None:
-    """Refused where the vision tower of Qwen2.5-VL, split over the ranks as vLLM does by default, does not divide."""
-    tp, args = model.tensor_parallel_size, model.engine.args
+    """Refused where the MLPs of Qwen2.5-VL's vision tower cannot be split."""
     vision = model.root.section("vision_config", _TOWER)
     width = vision.integer("intermediate_size") if vision else _TOWER["intermediate_size"]
-    if width % tp and not args.language_model_only and args.additional_flags.get("mm_encoder_tp_mode") != "data":
-        raise Refused(
-            f"{model.root.where}: vision_config.intermediate_size {width} cannot be split over --tensor-parallel-size "
-            f"{tp}; choose a size that divides it, or --mm-encoder-tp-mode data."
-        )
+    check_split_tower(model, "intermediate_size", width)
 
 
 def layers(model: Model) -> list[Layer]:

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from gqa_case import rows
+
+from kvplan.engine.args import EngineArgs
+from kvplan.errors import Refused
+from kvplan.pipeline import PlanRequest, plan
 
 CONFIG = {
     "architectures": ["MiMoForCausalLM"],
@@ -38,3 +43,10 @@ def test_eight_ranks(tmp_path: Path) -> None:
     assert rows(tmp_path, CONFIG, "B200", tensor_parallel_size=8, kv_cache_dtype="fp8") == [
         ("full_attention", 36, "model.layers.0.self_attn.attn", 1, 128, 16, 4096, None)
     ]
+
+
+def test_the_vision_towers_kv_heads_bound_the_ranks_of_mimo_v2_omni() -> None:
+    args = EngineArgs("XiaomiMiMo/MiMo-V2.5", tensor_parallel_size=16)
+    with pytest.raises(Refused, match=r"vision_config\.num_key_value_heads 8 cannot be split"):
+        plan(PlanRequest(args, gpu="H200", offline=True))
+    assert plan(PlanRequest(args._replace(language_model_only=True), gpu="H200", offline=True)).layers
