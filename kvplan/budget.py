@@ -12,7 +12,6 @@ from math import ceil
 from typing import NamedTuple
 
 from kvplan.engine.args import EngineConfig
-from kvplan.engine.quantization import quantization_config
 from kvplan.errors import KvplanError
 from kvplan.sources import Source
 
@@ -81,15 +80,10 @@ def budget(
 
 def derived(config: EngineConfig, target: Source, drafter: Source | None) -> tuple[Weights, ...]:
     """The weights of each stage's first rank, as vLLM creates them from the configs."""
-    from kvplan.weights.derive import deployment
+    from kvplan.weights.checks import stages
 
-    draft = None if config.speculative is None else config.speculative.draft
-    own = quantization_config(config.target.root, target.file("hf_quant_config.json"))
-    drafted = None
-    if draft is not None and drafter is not None:
-        drafted = quantization_config(draft.root, drafter.file("hf_quant_config.json"))
-    stages = deployment(config, own, drafted)
-    return tuple(Weights(sum(t.bytes for t in s.target), sum(t.bytes for t in s.drafter)) for s in stages)
+    found = stages(config, target, drafter)
+    return tuple(Weights(sum(t.bytes for t in s.target), sum(t.bytes for t in s.drafter)) for s in found)
 
 
 def rest_of_log(path: str, usable_bytes: int | None) -> Rest:

@@ -23,7 +23,6 @@ from kvplan.result import DrafterInfo, Layout, ModelInfo, Plan, Reason, Result
 from kvplan.sides import sides
 from kvplan.sources import Source
 from kvplan.spec import CacheLayer, Limits, StateSpec
-from kvplan.weights import checks
 
 DEFAULT_GPU = "B200"
 STRICT = "strict"
@@ -97,7 +96,7 @@ def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) 
         args, told = with_trained_length(args, inputs.drafter_facts)
         assumed += told
     config = resolve(args, _facts(inputs.target, inputs.reading), inputs.drafter_facts, gpu)
-    checks.check(config, inputs.target, inputs.drafter)
+    _check_weights(config, inputs)
     counts = stages.layer_counts(
         num_hidden_layers(config.target.root, config.target.text),
         config.pipeline_parallel_size,
@@ -124,6 +123,14 @@ def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) 
         assumed=assumed,
         notes=_notes(inputs.target, inputs.drafter, config, found),
     )
+
+
+def _check_weights(config: EngineConfig, inputs: Inputs) -> None:
+    """What vLLM refuses as it builds the model: only block-wise FP8 over several ranks can fail so."""
+    if config.tensor_parallel_size > 1 and config.quantization == "fp8":
+        from kvplan.weights.checks import check
+
+        check(config, inputs.target, inputs.drafter)
 
 
 def with_trained_length(args: EngineArgs, drafter: ModelFacts) -> tuple[EngineArgs, tuple[str, ...]]:
@@ -156,7 +163,7 @@ class _Planner:
                 f"--kv-cache-memory-bytes lists {len(self.memory)} sizes for --pipeline-parallel-size "
                 f"{config.pipeline_parallel_size}; give one for each stage, or one for all."
             )
-        if self.memory is None and args.kv_cache_memory_bytes is not None:
+        if self.memory is None and args.kv_cache_memory_bytes:  # vLLM measures for 0 as for no flag
             self.memory = (args.kv_cache_memory_bytes,) * config.pipeline_parallel_size
         self.limits = Limits(
             max_model_len=config.max_model_len,

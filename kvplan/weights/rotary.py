@@ -38,7 +38,7 @@ class Rotary(NamedTuple):
     @property
     def key(self) -> tuple[Any, ...]:
         """What vLLM finds an existing table by."""
-        parameters = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in self.parameters.items())
+        parameters = tuple((k, repr(v)) for k, v in self.parameters.items())  # a value may be a list of lists
         return (self.rotary_dim, *self._replace(parameters={})[:2], *self[3:], parameters)
 
 
