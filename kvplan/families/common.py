@@ -181,9 +181,9 @@ def require_no_dual_chunks(config: Config) -> None:
 
 
 def check_split_tower(model: Model, field: str, value: int) -> None:
-    """Refused where the vision tower, which vLLM splits over the ranks by default, does not divide."""
+    """Refused where the vision tower does not divide: vLLM builds it in any case, and by default split over the ranks."""
     tp, args = model.tensor_parallel_size, model.engine.args
-    if value % tp and not args.language_model_only and args.additional_flags.get("mm_encoder_tp_mode") != "data":
+    if value % tp and args.additional_flags.get("mm_encoder_tp_mode") != "data":
         raise Refused(
             f"{model.root.where}: vision_config.{field} {value} cannot be split over --tensor-parallel-size "
             f"{tp}; choose a size that divides it, or --mm-encoder-tp-mode data."
