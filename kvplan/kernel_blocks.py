@@ -228,7 +228,24 @@ def kernel_blocks(plan: Plan, layers: Sequence[CacheLayer], stage: int = 0) -> K
         placed = placements(groups, plan.layout, plan.num_blocks or 2, bytes_per_block)
     except Refused as refusal:
         return KernelBlocks((), (), (), str(refusal))
-    return bind(groups, owned, placed, plan.layout)
+    bound = bind(groups, owned, placed, plan.layout)
+    return bound if bound.error else bound._replace(error=_left_out(groups, stage))
+
+
+def _left_out(groups: Sequence[Group], stage: int) -> str | None:
+    """What a stage dies of that runs no layer of a uniform-type group.
+
+    `_project_kv_cache_groups_to_worker` leaves such a group the specs of all its layers: tensors are made for them, and
+    `allocate_kv_cache` finds no group that holds their names (StopIteration).
+    """
+    for index, group in enumerate(groups):
+        if group.uniform_type and not group.layers:
+            return (
+                f"vLLM does not start: pipeline stage {stage} runs no layer of KV cache group {index}, whose tensors "
+                "it cannot allocate; set --pipeline-parallel-size 1, or VLLM_PP_LAYER_PARTITION so that every stage "
+                "runs layers of every group."
+            )
+    return None
 
 
 def _on_stage(group: Group, owned: Mapping[str, CacheLayer]) -> Group:

@@ -84,6 +84,14 @@ def test_the_layers_come_in_the_engines_order(tmp_path: Path) -> None:
     ]
 
 
+def test_stages_that_run_layers_of_every_group_start(tmp_path: Path) -> None:
+    pool = {"kv_cache_memory_bytes": 100 * 2**30, "pipeline_parallel_size": 2}
+    result = planned(tmp_path, CONFIG, "H200", **pool)
+    assert result.plans[result.selected].error is None
+    result = planned(tmp_path, CONFIG, "H200", **pool, env={"VLLM_PP_LAYER_PARTITION": "2,4"})
+    assert "runs no layer of KV cache group" in (result.plans[result.selected].error or "")
+
+
 def test_layer_types_and_rates_say_the_same_as_ratios(tmp_path: Path) -> None:
     light, heavy, window = "compressed_sparse_attention", "heavily_compressed_attention", "sliding_attention"
     types = [window, light, heavy, light, heavy, window]

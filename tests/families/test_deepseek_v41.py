@@ -127,6 +127,21 @@ def test_readers_must_share_the_stage_of_their_source(tmp_path: Path) -> None:
     assert {layer.name: layer.stage for layer in stages.layers}[f"{P}.4.attn"] == 1
 
 
+def test_a_stage_that_runs_no_layer_of_a_group_keeps_vllm_from_starting(tmp_path: Path) -> None:
+    """Its second stage gets tensors for the ring of layer 1, and finds no group that holds that name."""
+    result = planned(
+        tmp_path,
+        CONFIG,
+        "B200",
+        kv_cache_memory_bytes=100 * 2**30,
+        pipeline_parallel_size=2,
+        env={"VLLM_PP_LAYER_PARTITION": "4,4"},
+    )
+    plan = result.plans[result.selected]
+    assert plan.error is not None and "runs no layer of KV cache group" in plan.error
+    assert plan.groups and plan.num_blocks
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
