@@ -138,8 +138,8 @@ def test_a_stage_that_runs_no_layer_of_a_group_keeps_vllm_from_starting(tmp_path
         env={"VLLM_PP_LAYER_PARTITION": "4,4"},
     )
     plan = result.plans[result.selected]
-    assert plan.error is not None and "runs no layer of KV cache group" in plan.error
-    assert plan.groups and plan.num_blocks
+    assert "runs no layer of KV cache group" in (plan.error or "")
+    assert plan.num_blocks
 
 
 @pytest.mark.parametrize(
