@@ -33,9 +33,22 @@ _TEXT = (
     "rms_norm_eps",
     "routed_scaling_factor",
     "rope_parameters",
+    "tie_word_embeddings",
     "vocab_size",
 )
 """Further fields of the text model that its class reads."""
+
+
+_VISION = (
+    "intermediate_size",
+    "layer_norm_eps",
+    "num_attention_heads",
+    "patch_size",
+    "patch_temporal",
+    "pos_emb_height",
+    "pos_emb_width",
+)
+_AUDIO = ("conv_kernel_size", "mlp_ratio", "num_attention_heads", "rms_norm_eps")
 
 
 def check_text(config: Config) -> None:
@@ -61,11 +74,33 @@ def check_encoders(root: Config, text: Config) -> None:
     vision, audio = root.section("vision_config"), root.section("audio_config")
     if vision is None or audio is None:
         raise root.error("vision_config" if vision is None else "audio_config", "is missing, and vLLM needs it")
+    check_vision(vision)
+    check_audio(audio)
     merged = vision.integer("hidden_size") * vision.integer("merge_size") ** 2
     if root.integer("out_hidden_size") != merged:
         raise root.error("out_hidden_size", f"must be the width of merged vision patches ({merged})")
     if audio.integer("out_hidden_size") != text.integer("hidden_size"):
         raise audio.error("out_hidden_size", f"must be the text model's hidden_size ({text.integer('hidden_size')})")
+
+
+def check_vision(vision: Config) -> None:
+    """KvplanError where vLLM's MuseSparkVisionConfig or the encoder refuses a field, or lacks it."""
+    require(vision, *_VISION)
+    if vision.text("hidden_act") != "gelu":
+        raise vision.error("hidden_act", "must be gelu, which vLLM's class wants")
+    rope = vision.section("rope_parameters")
+    if rope is None or rope.get("rope_type") != "axial":
+        raise vision.error("rope_parameters", "must have rope_type axial, which vLLM's class wants")
+    vision.texts("layer_types", length=num_layers(vision), allowed=("full_attention", "window_attention"))
+
+
+def check_audio(audio: Config) -> None:
+    """The same for MuseSparkAudioConfig."""
+    require(audio, *_AUDIO)
+    if audio.text("hidden_act") != "gelu":
+        raise audio.error("hidden_act", "must be gelu, which vLLM's class wants")
+    for key in ("patch_sizes", "depths", "hidden_sizes"):
+        audio.sequence(key, length=num_layers(audio))
 
 
 def check_gated_heads(model: Model) -> None:

@@ -13,6 +13,33 @@ from sparse_draft_case import draft_rows
 
 from kvplan.errors import KvplanError
 
+VISION: dict[str, Any] = {
+    "hidden_size": 1536,
+    "merge_size": 2,
+    "hidden_act": "gelu",
+    "rope_parameters": {"rope_type": "axial", "rope_theta": 10000.0},
+    "num_hidden_layers": 2,
+    "layer_types": ["full_attention", "window_attention"],
+    "num_attention_heads": 16,
+    "intermediate_size": 6144,
+    "layer_norm_eps": 1e-5,
+    "patch_size": 14,
+    "patch_temporal": 2,
+    "pos_emb_height": 64,
+    "pos_emb_width": 64,
+}
+AUDIO: dict[str, Any] = {
+    "out_hidden_size": 8192,
+    "hidden_act": "gelu",
+    "num_hidden_layers": 2,
+    "patch_sizes": [2, 2],
+    "depths": [1, 1],
+    "hidden_sizes": [512, 1024],
+    "num_attention_heads": 8,
+    "conv_kernel_size": 3,
+    "mlp_ratio": 4,
+    "rms_norm_eps": 1e-5,
+}
 CONFIG: dict[str, Any] = {
     "architectures": ["MuseSparkForConditionalGeneration"],
     "model_type": "muse_spark",
@@ -45,9 +72,10 @@ CONFIG: dict[str, Any] = {
         "num_shared_experts": 0,
         "routed_scaling_factor": 1.0,
         "residual_gate_temperature": 0.3,
+        "tie_word_embeddings": False,
     },
-    "vision_config": {"hidden_size": 1536, "merge_size": 2},
-    "audio_config": {"out_hidden_size": 8192},
+    "vision_config": VISION,
+    "audio_config": AUDIO,
     "out_hidden_size": 6144,
     "projector_hidden_size": 4096,
 }
