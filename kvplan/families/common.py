@@ -181,7 +181,7 @@ def require_no_dual_chunks(config: Config) -> None:
 
 
 def check_split_tower(model: Model, field: str, value: int) -> None:
-    """Refused where the vision tower does not divide: vLLM builds it always, and by default splits it over the ranks."""
+    """Refused where the vision tower does not divide: vLLM always builds it, by default split over the ranks."""
     tp, args = model.tensor_parallel_size, model.engine.args
     if value % tp and args.additional_flags.get("mm_encoder_tp_mode") != "data":
         raise Refused(
