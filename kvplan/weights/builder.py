@@ -55,6 +55,12 @@ class Builder:
         return self.stage == self.stages - 1
 
     @property
+    def sequence_parallel(self) -> bool:
+        """Whether experts' tokens are split over the tensor-parallel ranks too (`use_sequence_parallel_moe`)."""
+        engine = self.model.engine
+        return engine.enable_expert_parallel and self.tensor_parallel_size > 1 and engine.data_parallel_size > 1
+
+    @property
     def batch_invariant(self) -> bool:
         """VLLM_BATCH_INVARIANT, which switches specialised kernels off."""
         return self.model.engine.args.env.get("VLLM_BATCH_INVARIANT") == "1"
@@ -238,6 +244,7 @@ class Builder:
         activation: str = "silu",
         quantized: bool = True,
         dtype: str | None = None,
+        renormalizes: bool | None = None,
     ) -> None:
         """Routed experts: split over all ranks, or whole experts dealt out to them under expert parallelism.
 
@@ -246,6 +253,11 @@ class Builder:
         engine = self.model.engine
         ranks = self.tensor_parallel_size * engine.data_parallel_size * engine.prefill_context_parallel_size
         spread = engine.enable_expert_parallel and ranks > 1
+        backend = engine.args.additional_flags.get("all2all_backend")
+        if spread and engine.data_parallel_size > 1 and backend not in (None, "allgather_reducescatter"):
+            self.refuse(f"with --all2all-backend {backend}")
+        if engine.args.additional_flags.get("enable_eplb"):
+            self.refuse("with --enable-eplb")
         local, tp = (-(-count // ranks), 1) if spread else (count, ranks)
         layer = Experts(
             prefix=f"{prefix}.experts",
@@ -260,6 +272,8 @@ class Builder:
             activation=activation,
             backend=str(engine.args.additional_flags.get("moe_backend") or "auto"),
             capability=engine.gpu.capability,
+            renormalizes=renormalizes,
+            batch_invariant=self.batch_invariant,
         )
         scheme = self.scheme if quantized else _PLAIN
         self.add_all(f"{layer.prefix}.routed_experts", scheme.experts(layer))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kvplan.families.common import num_layers
 from kvplan.weights.builder import Builder
 
-FIRST, TIED, SHARED, ALWAYS, LAST, NEVER = "first", "tied", "shared", "always", "last", "never"
+FIRST, TIED, SHARED, WIDELY_SHARED, ALWAYS, LAST, NEVER = "first", "tied", "shared", "widely", "always", "last", "never"
 """Stages that hold a part: the first; the first and, where the head is tied, the last; so too for a drafter that shares
 the embedding; all; the last; none."""
 _SHARING = frozenset(("eagle", "eagle3", "dflash", "dspark"))
@@ -43,13 +43,18 @@ def is_on(b: Builder, where: str) -> bool:
     """Whether the stage being built holds a part."""
     if where in (TIED, SHARED):
         return b.first or (b.last and (tied(b) or (where == SHARED and _drafter_shares(b))))
+    if where == WIDELY_SHARED:
+        return b.first or (b.last and _drafter_shares(b, modules=b.model.engine.use_v2_model_runner))
     return where == ALWAYS or (where == FIRST and b.first) or (where == LAST and b.last)
 
 
-def _drafter_shares(b: Builder) -> bool:
-    """`spec_decode_needs_target_embed`: a drafter on the last stage reads the target's embedding there."""
+def _drafter_shares(b: Builder, *, modules: bool = False) -> bool:
+    """`spec_decode_needs_target_embed`: a drafter on the last stage reads the target's embedding there.
+
+    ``modules``: prediction modules do so too.
+    """
     speculative = b.model.engine.speculative
-    return speculative is not None and speculative.method in _SHARING
+    return speculative is not None and (speculative.method in _SHARING or (modules and speculative.method == "mtp"))
 
 
 def decoder(

@@ -17,6 +17,8 @@ from kvplan.weights.quant.base import Unquantized
 from kvplan.weights.quant.make import make
 from kvplan.weights.registry import find
 
+_SHARING_MODULES = ("MiniMaxM3MTP",)
+"""Prediction modules that find the target's embedding on the last stage."""
 Settings = Mapping[str, Any] | None
 Tables = set[tuple[Any, ...]]
 
@@ -91,4 +93,5 @@ def _scheme(module: ModuleType, model: Model, method: str | None, settings: Sett
 def _keeps_embedding(model: Model) -> bool:
     """Prediction modules on another stage than the target's embedding bring their own (`maybe_share_target_embed`)."""
     speculative = model.engine.speculative
-    return model.engine.pipeline_parallel_size > 1 and speculative is not None and speculative.method == "mtp"
+    staged = model.engine.pipeline_parallel_size > 1 and model.architecture not in _SHARING_MODULES
+    return staged and speculative is not None and speculative.method == "mtp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.weights.attention import gated_mlp
 from kvplan.weights.builder import Builder
 
 FLOAT = "float32"
@@ -25,6 +26,17 @@ def router(
     b.replicated(prefix, b.config.integer("hidden_size"), experts, dtype=dtype, bias=bias, quantized=quantized)
     if correction is not None:
         b.add(f"{prefix}.{correction}", experts, FLOAT)
+
+
+def shared_expert(b: Builder, prefix: str, size: int, *, replicates: bool = False) -> None:
+    """A gated layer that runs for every token beside the routed experts.
+
+    ``replicates``: the model class keeps it whole on every rank where the tokens are split over the ranks. Refused in
+    that case for other classes.
+    """
+    if b.sequence_parallel and not replicates:
+        b.refuse("with expert, tensor and data parallelism together")
+    gated_mlp(b, prefix, size, replicated=b.sequence_parallel)
 
 
 def shared_expert_gate(b: Builder, prefix: str) -> None:

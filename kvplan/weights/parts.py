@@ -67,9 +67,11 @@ class Experts(NamedTuple):
     """`--moe-backend`."""
     capability: tuple[int, int] = (9, 0)
     """Compute capability of the GPU: which kernel runs, and so how sizes are padded, follows from it."""
-
     projections: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")
     """Names of an expert's projections in checkpoints."""
+    renormalizes: bool | None = None
+    """Whether the chosen experts' weights are made to sum to one; None: not known to the model file."""
+    batch_invariant: bool = False
 
     @property
     def shards(self) -> int:

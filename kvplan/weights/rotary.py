@@ -38,7 +38,7 @@ class Rotary(NamedTuple):
     @property
     def key(self) -> tuple[Any, ...]:
         """What vLLM finds an existing table by."""
-        parameters = tuple((k, repr(v)) for k, v in self.parameters.items())  # a value may be a list of lists
+        parameters = tuple((k, _frozen(v)) for k, v in self.parameters.items())
         return (self.rotary_dim, *self._replace(parameters={})[:2], *self[3:], parameters)
 
 
@@ -62,6 +62,15 @@ def table(rotary: Rotary) -> Table:
         raise Refused(f"rotary positions of type {kind} have a table that kvplan does not know; give --weights-bytes.")
     columns = rotary.head_size if kind == "proportional" else rotary.rotary_dim
     return Table("cos_sin_cache", rows_of(rotary), columns, _dtype(rotary, kind))
+
+
+def _frozen(value: Any) -> Any:
+    """A value of an untrusted config that can be compared as a dictionary's key: 10000 and 10000.0 are the same."""
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    if isinstance(value, Mapping):
+        return tuple((key, _frozen(item)) for key, item in value.items())
+    return value
 
 
 def _dtype(rotary: Rotary, kind: str) -> str:

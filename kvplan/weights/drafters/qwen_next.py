@@ -21,7 +21,7 @@ def weights(b: Builder, own: Own) -> None:
     next_ = b.model.architecture == "Qwen3NextMTP"
     size = config.integer("hidden_size")
     key = "num_nextn_predict_layers" if next_ else "mtp_num_hidden_layers"
-    b.column("mtp.fc", 2 * size, size, quantized=b.scheme.name != "modelopt_fp4")
+    b.column("mtp.fc", 2 * size, size, quantized=b.model.engine.quantization != "modelopt_fp4")
     for i in range(config.integer(key, 1)):
         prefix = f"mtp.layers.{i}"
         gated_attention(b, f"{prefix}.self_attn")

@@ -14,7 +14,7 @@ from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import FIRST, Frame, decoder
 from kvplan.weights.mla import indexer, indexer_rotary, latent_attention
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import CORRECTION, FLOAT, router
+from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import GATE_UP, Packed, Renames
 from kvplan.weights.vision.kimi import kimi_vision
 
@@ -111,5 +111,5 @@ def deepseek_experts(b: Builder, prefix: str) -> None:
     router(b, f"{prefix}.gate", count, dtype=FLOAT if lite else None, correction=correction)
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_experts", size * shared)
+        shared_expert(b, f"{prefix}.shared_experts", size * shared, replicates=True)
     b.experts(prefix, count, hidden, size)

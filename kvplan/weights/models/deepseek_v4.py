@@ -10,11 +10,11 @@ from typing import Any
 
 from kvplan.families.deepseek_v4 import attention_backend, rates
 from kvplan.model import Model
-from kvplan.weights.attention import gated_mlp, rope_parameters
+from kvplan.weights.attention import rope_parameters
 from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import SHARED, Frame, decoder
 from kvplan.weights.models.glm5_next import streams
-from kvplan.weights.moe import CORRECTION, FLOAT, router
+from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import Packed
 
 ARCHITECTURES = ("DeepseekV4ForCausalLM",)
@@ -128,7 +128,7 @@ def _experts(b: Builder, prefix: str, index: int) -> None:
         b.add(f"{prefix}.gate.tid2eid", table, "int32")
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_experts", _whole_blocks(b, size * shared))
+        shared_expert(b, f"{prefix}.shared_experts", _whole_blocks(b, size * shared))
     b.experts(prefix, count, config.integer("hidden_size"), size)
 
 

@@ -11,7 +11,7 @@ from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import FIRST, Frame, decoder
 from kvplan.weights.mla import indexer, latent_attention
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import CORRECTION, FLOAT, router
+from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import Packed
 from kvplan.weights.parts import Linear
 from kvplan.weights.vision.glm5_next import glm5_next_vision
@@ -96,5 +96,5 @@ def _experts(b: Builder, prefix: str) -> None:
     router(b, f"{prefix}.gate", count, correction=correction)
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_experts", size * shared)
+        shared_expert(b, f"{prefix}.shared_experts", size * shared)
     b.experts(prefix, count, config.integer("hidden_size"), size)

@@ -12,7 +12,7 @@ from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import Frame, decoder
 from kvplan.weights.mla import indexer, latent_attention
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import FLOAT, router
+from kvplan.weights.moe import FLOAT, router, shared_expert
 from kvplan.weights.names import GATE_UP, Packed
 
 ARCHITECTURES = ("HYV4ForCausalLM",)
@@ -83,5 +83,5 @@ def _experts(b: Builder, prefix: str) -> None:
     b.add(f"{prefix}.expert_bias", count, FLOAT)
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_experts", size * shared)
+        shared_expert(b, f"{prefix}.shared_experts", size * shared)
     b.experts(prefix, count, config.integer("hidden_size"), size)

@@ -12,7 +12,7 @@ from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import FIRST, Frame, decoder
 from kvplan.weights.mla import latent_attention
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import CORRECTION, FLOAT, router
+from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import Packed
 from kvplan.weights.parts import Linear
 
@@ -73,5 +73,12 @@ def _feed_forward(b: Builder, prefix: str, index: int) -> None:
     router(b, f"{prefix}.gate", count, correction=CORRECTION)
     shared = config.optional_integer("num_shared_experts", minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_experts", size * shared)
-    b.experts(prefix, count, config.integer("hidden_size"), size)
+        shared_expert(b, f"{prefix}.shared_experts", size * shared)
+    b.experts(prefix, count, config.integer("hidden_size"), _padded(b, size))
+
+
+def _padded(b: Builder, size: int) -> int:
+    """The experts' size, raised where a rank's part would be smaller than the kernels like (`KimiMoE`)."""
+    least, ranks = b.config.integer("min_moe_intermediate_per_partition", 256), b.tensor_parallel_size
+    parallel = b.model.engine.enable_expert_parallel
+    return least * ranks if ranks > 1 and not parallel and size // ranks < least else size

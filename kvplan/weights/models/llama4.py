@@ -8,7 +8,7 @@ from kvplan.weights.attention import Heads, gated_mlp, positions, projections, r
 from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import SHARED, Frame, decoder
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import router
+from kvplan.weights.moe import router, shared_expert
 from kvplan.weights.names import GATE_UP, NO_RENAMES, QKV, Packed, Renames
 from kvplan.weights.vision import section
 
@@ -73,7 +73,7 @@ def _experts(b: Builder, prefix: str) -> None:
     config = b.config
     count, size = config.integer("num_local_experts"), config.integer("intermediate_size")
     router(b, f"{prefix}.router", count)
-    gated_mlp(b, f"{prefix}.shared_expert", size)
+    shared_expert(b, f"{prefix}.shared_expert", size)
     b.experts(prefix, count, config.integer("hidden_size"), size)
 
 

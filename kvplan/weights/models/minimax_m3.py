@@ -9,9 +9,9 @@ from kvplan.families.minimax_m3 import sparse_layers, sparse_section
 from kvplan.model import Model
 from kvplan.weights.attention import HEAD, gated_mlp, heads_of, positions, projections, qk_norms
 from kvplan.weights.builder import Builder
-from kvplan.weights.decoder import SHARED, Frame, decoder
+from kvplan.weights.decoder import WIDELY_SHARED, Frame, decoder
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import CORRECTION, FLOAT, router
+from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import GATE_UP, QKV, Packed, Renames
 from kvplan.weights.parts import Linear
 from kvplan.weights.vision.minimax_m3 import minimax_m3_vision
@@ -32,7 +32,7 @@ def weights(b: Builder) -> None:
     if b.model.architecture == "MiniMaxM3SparseForConditionalGeneration":
         outer = "language_model."
         minimax_m3_vision(b)
-    decoder(b, _layer, Frame(embed_on=SHARED, outer=outer), tie=False)
+    decoder(b, _layer, Frame(embed_on=WIDELY_SHARED, outer=outer), tie=False)
 
 
 def _layer(b: Builder, prefix: str, index: int) -> None:
@@ -93,5 +93,5 @@ def _experts(b: Builder, prefix: str) -> None:
         b.add(f"{prefix}.{CORRECTION}", count, FLOAT)
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_experts", size * shared)
+        shared_expert(b, f"{prefix}.shared_experts", size * shared)
     b.experts(prefix, count, config.integer("hidden_size"), size, activation="swigluoai")

@@ -10,7 +10,7 @@ from kvplan.weights.attention import HEAD, gated_mlp, heads_of, positions, proje
 from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import ALWAYS, FIRST, Frame, decoder
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import CORRECTION, FLOAT, router
+from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import GATE_UP, NO_RENAMES, QKV, Renames
 
 ARCHITECTURES = (
@@ -104,7 +104,7 @@ def shared_experts(b: Builder, prefix: str, *, gate_dtype: str | None = None) ->
     router(b, f"{prefix}.gate", count, dtype=gate_dtype, correction=CORRECTION)
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_experts", size * shared)
+        shared_expert(b, f"{prefix}.shared_experts", size * shared)
     b.experts(prefix, count, hidden, size)
 
 
@@ -139,7 +139,7 @@ def _ernie_experts(b: Builder, prefix: str) -> None:
     router(b, f"{prefix}.gate", count, dtype=FLOAT, correction=CORRECTION)
     shared = config.integer("moe_num_shared_experts", 0, minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_experts", size * shared)
+        shared_expert(b, f"{prefix}.shared_experts", size * shared)
     b.experts(prefix, count, config.integer("hidden_size"), size)
 
 

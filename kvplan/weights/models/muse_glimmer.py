@@ -62,8 +62,7 @@ def _block(b: Builder, prefix: str, config: Config) -> None:
     heads = config.integer("num_attention_heads")
     for name in ("ln_1", "ln_2"):
         b.norm(f"{prefix}.{name}", size, bias=True)
-    with b.tower():
-        b.qkv(f"{prefix}.attn.qkv_proj", size, size // heads, heads, heads, bias=True, quantized=False)
-        b.row(f"{prefix}.attn.o_proj", size, size, bias=True, quantized=False)
+    b.qkv(f"{prefix}.attn.qkv_proj", size, size // heads, heads, heads, bias=True, quantized=False)
+    b.row(f"{prefix}.attn.o_proj", size, size, bias=True, quantized=False)
     b.replicated(f"{prefix}.mlp.c_fc", size, inner, bias=True, quantized=False)
     b.replicated(f"{prefix}.mlp.c_proj", inner, size, bias=True, quantized=False)

@@ -101,4 +101,5 @@ def _experts(b: Builder, prefix: str) -> None:
         b.replicated(f"{prefix}.fc1_latent_proj", hidden, latent, bias=bias)
         b.replicated(f"{prefix}.fc2_latent_proj", latent, hidden, bias=bias)
     size = config.integer("moe_intermediate_size")
-    b.experts(prefix, count, latent or hidden, size, gated=False, activation="relu2_no_mul")
+    renormalizes = True if config.truthy("norm_topk_prob") else None
+    b.experts(prefix, count, latent or hidden, size, gated=False, activation="relu2_no_mul", renormalizes=renormalizes)

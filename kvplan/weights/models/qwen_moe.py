@@ -7,7 +7,7 @@ from kvplan.weights.attention import gated_mlp, heads_of, positions, projections
 from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import ALWAYS, Frame, decoder
 from kvplan.weights.models.llama import check_dual_chunk, qwen3_attention, two_norms
-from kvplan.weights.moe import router, shared_expert_gate
+from kvplan.weights.moe import router, shared_expert, shared_expert_gate
 from kvplan.weights.names import GATE_UP, NO_RENAMES, QKV, Renames
 
 ARCHITECTURES = ("Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM")
@@ -71,7 +71,7 @@ def _experts(b: Builder, prefix: str, *, gate_quantized: bool) -> None:
     router(b, f"{prefix}.gate", config.integer("num_experts"), quantized=gate_quantized)
     shared = config.integer("shared_expert_intermediate_size", 0, minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_expert", shared)
+        shared_expert(b, f"{prefix}.shared_expert", shared)
     routed(b, prefix)
 
 
@@ -79,5 +79,9 @@ def routed(b: Builder, prefix: str) -> None:
     """Experts under Qwen's names."""
     config = b.config
     b.experts(
-        prefix, config.integer("num_experts"), config.integer("hidden_size"), config.integer("moe_intermediate_size")
+        prefix,
+        config.integer("num_experts"),
+        config.integer("hidden_size"),
+        config.integer("moe_intermediate_size"),
+        renormalizes=config.truthy("norm_topk_prob"),
     )

@@ -8,11 +8,11 @@ from __future__ import annotations
 from kvplan.model import Model
 from kvplan.weights.attention import HEAD, gated_mlp, heads_of, positions, qk_norms, rope_parameters
 from kvplan.weights.builder import Builder
-from kvplan.weights.decoder import ALWAYS, Frame, decoder
+from kvplan.weights.decoder import ALWAYS, LAST, Frame, decoder
 from kvplan.weights.models.llama import check_dual_chunk, two_norms
 from kvplan.weights.models.qwen_moe import is_sparse, routed
 from kvplan.weights.models.qwen_vl import positions_factor, vision_of
-from kvplan.weights.moe import router, shared_expert_gate
+from kvplan.weights.moe import router, shared_expert, shared_expert_gate
 from kvplan.weights.names import GATE_UP, NO_RENAMES, QKV, Renames
 from kvplan.weights.parts import Linear
 
@@ -54,7 +54,8 @@ def weights(b: Builder) -> None:
     if b.model.architecture.endswith("ForConditionalGeneration"):
         vision_of(b)
         outer = "language_model."
-    decoder(b, _layer, _FRAME._replace(outer=outer))
+    head_on = ALWAYS if b.model.architecture == "Qwen3NextForCausalLM" else LAST
+    decoder(b, _layer, _FRAME._replace(outer=outer, head_on=head_on))
 
 
 def _layer(b: Builder, prefix: str, index: int) -> None:
@@ -80,7 +81,7 @@ def feed_forward(b: Builder, prefix: str, index: int) -> None:
     shared_expert_gate(b, prefix)
     shared = config.integer("shared_expert_intermediate_size", 0, minimum=0)
     if shared:
-        gated_mlp(b, f"{prefix}.shared_expert", shared)
+        shared_expert(b, f"{prefix}.shared_expert", shared)
     routed(b, prefix)
 
 

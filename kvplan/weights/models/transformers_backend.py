@@ -13,7 +13,7 @@ from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import Frame, decoder
 from kvplan.weights.mla import latent_attention
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import router
+from kvplan.weights.moe import router, shared_expert
 from kvplan.weights.names import Packed
 
 ARCHITECTURES = (
@@ -90,7 +90,7 @@ def _mistral4_layer(b: Builder, prefix: str, index: int) -> None:
     if index >= config.integer("first_k_dense_replace", minimum=0):
         size, count = config.integer("moe_intermediate_size"), config.integer("n_routed_experts")
         router(b, f"{prefix}.mlp.gate", count)
-        gated_mlp(b, f"{prefix}.mlp.shared_experts", size * config.integer("n_shared_experts"))
+        shared_expert(b, f"{prefix}.mlp.shared_experts", size * config.integer("n_shared_experts"))
         b.experts(f"{prefix}.mlp", count, config.integer("hidden_size"), size)
     else:
         gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"))

@@ -37,12 +37,11 @@ def mimo_vision(b: Builder, prefix: str, config: Config) -> None:
     b.rotary(f"{prefix}.rotary_pos_emb", head, 8192, {"partial_rotary_factor": 0.5})
     full = config.integers("fullatt_block_indexes")
     merged = size * config.integer("spatial_merge_size") ** 2
-    with b.tower():
-        for i in range(config.integer("depth", maximum=1000)):
-            _block(b, f"{prefix}.blocks.{i}", config, sinks=config.truthy("use_sink") and i not in full)
-        b.norm(f"{prefix}.merger.ln_q", size)
-        b.column(f"{prefix}.merger.mlp.0", merged, merged, quantized=False)
-        b.row(f"{prefix}.merger.mlp.2", merged, config.integer("out_hidden_size"), quantized=False)
+    for i in range(config.integer("depth", maximum=1000)):
+        _block(b, f"{prefix}.blocks.{i}", config, sinks=config.truthy("use_sink") and i not in full)
+    b.norm(f"{prefix}.merger.ln_q", size)
+    b.column(f"{prefix}.merger.mlp.0", merged, merged, quantized=False)
+    b.row(f"{prefix}.merger.mlp.2", merged, config.integer("out_hidden_size"), quantized=False)
 
 
 def _block(b: Builder, prefix: str, config: Config, *, sinks: bool) -> None:

@@ -28,9 +28,8 @@ def siglip(b: Builder, prefix: str, config: Config, *, layers: int | None = None
     b.add(f"{prefix}.embeddings.patch_embedding.bias", size)
     b.add(f"{prefix}.embeddings.position_embedding.weight", positions * size)
     b.add(f"{prefix}.embeddings.position_ids", positions, "int64")
-    with b.tower():
-        for i in range(config.integer("num_hidden_layers", maximum=1000) if layers is None else layers):
-            _layer(b, f"{prefix}.encoder.layers.{i}", config)
+    for i in range(config.integer("num_hidden_layers", maximum=1000) if layers is None else layers):
+        _layer(b, f"{prefix}.encoder.layers.{i}", config)
     if layers is None or layers == config.integer("num_hidden_layers"):
         b.norm(f"{prefix}.post_layernorm", size, bias=True)
 
