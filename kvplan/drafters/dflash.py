@@ -25,6 +25,8 @@ ARCHITECTURES = (
 )
 
 _SLIDING = "sliding_attention"
+_DFLASH2 = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
+"""Fields of dflash_config that DFlash2's convolutions and candidate selector read without a default."""
 _LILICORR = tuple(
     f"lilicorr_{key}"
     for key in (
@@ -78,6 +80,12 @@ def check_heads(model: Model) -> None:
         if "markov_rank" not in config and "markov_rank" in section(config):
             raise config.error("dflash_config", "holds markov_rank, which vLLM 0.33.0 reads beside it; move it there")
         config.integer("markov_rank")
+    if model.architecture == "DFlash2DraftModel":
+        head = section(config)
+        for key in _DFLASH2:
+            head.integer(key)
+        if config.integer("hidden_size") % head.integer("conv_group_size"):
+            raise head.error("conv_group_size", f"must divide hidden_size ({config.integer('hidden_size')})")
     if model.architecture == "LiLiCorrDraftModel":
         head = section(config)
         require(head, *_LILICORR)

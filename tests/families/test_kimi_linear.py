@@ -103,7 +103,7 @@ def test_a_full_rank_layer_takes_bfloat16_states(tmp_path: Path) -> None:
 
 
 def test_kimi_linears_own_layer_does_not_and_overflows_its_page(tmp_path: Path) -> None:
-    with pytest.raises(KvplanError, match="2170880 bytes .* does not fit the page of 1179648 bytes"):
+    with pytest.raises(KvplanError, match=r"2170880 bytes .* does not fit the page of 1179648 bytes"):
         planned(tmp_path, CONFIG, "H200", mamba_ssm_cache_dtype="bfloat16")
 
 
