@@ -45,7 +45,7 @@ def options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]] | None:
             return None
         if name in VALUES:
             given = value if equals else next(at, None)
-            if given is None or (equals and name == "-o"):
+            if given is None or (equals and name == "-o") or (not equals and given[:1] == "-"):
                 return None
             found[VALUES[name]] = given
         elif name in SWITCHES:
