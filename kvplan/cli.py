@@ -304,6 +304,7 @@ def verify(
             engine=engine,
             offline=offline,
             format=format,
+            view=_view(output, False),
         ),
         output,
     )
@@ -447,12 +448,25 @@ def _asked(word: str | None) -> list[CommandInfo]:
     return asked or every
 
 
+_TAKE_A_LINE = frozenset({"plan", "compare", "layers", "kernel-blocks"})
+
+
+def _with_line(words: list[str]) -> list[str]:
+    """The words with the -- before a pasted line doubled: Typer drops one, the other says where the line begins."""
+    if not words or words[0] not in _TAKE_A_LINE or "--" not in words[:-1]:
+        return words
+    from kvplan.request import starts_a_server
+
+    at = words.index("--")
+    return [*words[:at], "--", *words[at:]] if starts_a_server(words[at + 1]) else words
+
+
 def run() -> int:
     """Run a command and give its exit code. KvplanError for a refusal or wrong usage."""
     every = app.registered_commands
     app.registered_commands = _asked(sys.argv[1] if len(sys.argv) > 1 else None)
     try:
-        app(prog_name="kvplan")
+        app(_with_line(sys.argv[1:]), prog_name="kvplan")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     finally:

@@ -97,6 +97,19 @@ def stage_budgets(words: Sequence[str]) -> tuple[list[str], tuple[int, ...] | No
     return out, sizes
 
 
+def line_of(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(flags of `vllm serve` before the line, the line): ``--`` parts them, and without it there is only the line.
+
+    A ``--`` inside a line that starts a server is the line's own.
+    """
+    words = list(words)
+    if "--" not in words or starts_a_server(words[0]):
+        return [], words
+    at = words.index("--")
+    before, line = words[:at], words[at + 1 :]
+    return (before, line) if line and starts_a_server(line[0]) else ([], before + line)
+
+
 def _minimum(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise KvplanError(f"{OWN_FLAG} {text!r} must be a positive number of layers.")
@@ -110,15 +123,30 @@ def read_deployment(words: Sequence[str], env: Mapping[str, str]) -> tuple[Deplo
     """
     from kvplan.serve import read_arguments, read_argv
 
-    own, minimum = serve_words(words)
+    words, minimum = serve_words(words)
+    further, own = line_of(words)
     if not own:
         raise KvplanError("no model is named; give a path, a bundled id or a hub id, such as Qwen/Qwen3-8B.")
-    if not _starts_a_server(own[0]):
+    if not starts_a_server(own[0]):
         return read_arguments(own, env), minimum
     deployments = read_argv(own, env)
     if len(deployments) != 1:
         raise KvplanError(f"the line starts {len(deployments)} servers; plan one at a time.")
-    return deployments[0], minimum
+    return (_with_flags(deployments[0], further) if further else deployments[0]), minimum
+
+
+def _with_flags(deployment: Deployment, flags: Sequence[str]) -> Deployment:
+    """The deployment of a line with the flags before ``--``, which count as if they stood at the line's end."""
+    from kvplan.serve import read_arguments
+
+    if not flags[0].startswith("-"):
+        raise KvplanError(f"{flags[0][:80]} stands before -- and a whole line after it; name a model in the line only.")
+    more = read_arguments([deployment.model or "", *flags])
+    return deployment._replace(
+        options={**deployment.options, **more.options},
+        ignored=(*deployment.ignored, *more.ignored),
+        errors=(*deployment.errors, *more.errors),
+    )
 
 
 def read_words(words: Sequence[str], env: Mapping[str, str]) -> EngineArgs:
@@ -135,7 +163,7 @@ def read_words(words: Sequence[str], env: Mapping[str, str]) -> EngineArgs:
     return args if minimum is None else args._replace(min_kv_cache_group_layers=minimum)
 
 
-def _starts_a_server(word: str) -> bool:
+def starts_a_server(word: str) -> bool:
     """Whether the word begins a command, where a model or a flag would begin plain flags of `vllm serve`."""
     name, equals, _ = word.partition("=")
     return word.rpartition("/")[2] in _COMMANDS or (bool(equals) and name.isidentifier())

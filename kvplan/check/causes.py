@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from kvplan.check.case import Case
@@ -131,6 +132,10 @@ def _options(old: EngineArgs, new: EngineArgs) -> Iterator[Change]:
             yield Change(_flag(name), before, after, lambda case, name=name, after=after: _set(case, name, after))  # type: ignore[misc]
     for name, label in (("speculative_config", "--speculative-config "), ("additional_flags", "--"), ("env", "")):
         before, after = getattr(old, name) or {}, getattr(new, name) or {}
+        if name == _SPECULATIVE and bool(before) != bool(after) and "model" not in {**before, **after}:
+            # Method and length come and go together: vLLM takes neither alone.
+            yield Change(label.strip(), before or None, after or None, partial(_set, name=name, value=after or None))
+            continue
         for key in sorted({*before, *after}):
             if before.get(key) != after.get(key) and (name, key) not in _WITH_DRAFTER:
                 shown = label + (key if name != "additional_flags" else key.replace("_", "-"))
@@ -142,6 +147,7 @@ def _options(old: EngineArgs, new: EngineArgs) -> Iterator[Change]:
                 )
 
 
+_SPECULATIVE = "speculative_config"
 _WITH_DRAFTER = {("speculative_config", "model")}
 
 

@@ -137,10 +137,10 @@ def markdown(found: Sequence[Checked], notes: Sequence[str]) -> str:
     if failing:
         lines = [f"- {code(each.deployment.name)}: {escape(' '.join(sentences(each)))}" for each in failing]
         parts.append("\n".join(lines))
-    head = ("deployment", "status", "tokens", "change", "requests at once", "groups", "layout")
+    head = ("deployment", "status", "layout", "tokens", "change", "requests at once", "groups")
     rows = [_row(each, code) for each in found]
     parts.append(
-        folded("All deployments", table(head, rows, right=2)) if len(found) > 20 else table(head, rows, right=2)
+        folded("All deployments", table(head, rows, right=3)) if len(found) > 20 else table(head, rows, right=3)
     )
     if notes:
         parts.append(bullets(list(notes)))
@@ -156,7 +156,7 @@ def _row(each: Checked, code: Callable[[str], str]) -> tuple[str, ...]:
 def _cells(each: Checked, figures: Figures) -> tuple[str, ...]:
     tokens = "" if figures.tokens is None else number(figures.tokens)
     at_once = "" if figures.concurrency is None else concurrency(figures.concurrency)
-    return (tokens, change(each), at_once, number(figures.groups), figures.layout)
+    return (figures.layout, tokens, change(each), at_once, number(figures.groups))
 
 
 def csv_text(found: Sequence[Checked]) -> str:
@@ -178,7 +178,9 @@ def csv_text(found: Sequence[Checked]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A value that no spreadsheet takes for a formula."""
+    """A value that no spreadsheet takes for a formula; yes and no as in JSON."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -162,5 +163,7 @@ def cause_words(cause: Cause) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if isinstance(value, (list, tuple)):
+        value = ",".join(map(str, value))
+    text = json.dumps(value) if isinstance(value, dict) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan.errors import KvplanError
 from kvplan.pipeline import AGREEMENTS, PlanRequest
-from kvplan.request import read_words, stage_budgets, with_drafter
+from kvplan.request import line_of, read_words, stage_budgets, with_drafter
 from kvplan.selection import COST_CHECKS, ENGINES
 
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
@@ -73,7 +73,8 @@ def request(
 
 def _outside(words: Sequence[str], choices: Choices, env: Mapping[str, str]) -> dict[str, str]:
     """As `environment`; the caller's variables do not get into a container."""
-    inside = bool(words) and words[0].rpartition("/")[2] in CONTAINERS
+    line = line_of(words)[1]
+    inside = bool(line) and line[0].rpartition("/")[2] in CONTAINERS
     return environment(choices, {} if inside else env)
 
 

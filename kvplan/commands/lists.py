@@ -18,8 +18,9 @@ def gpus(format: str = "text") -> Outcome:
     if format == "json":
         return Outcome(to_json({"gpus": [gpu._asdict() for gpu in GPUS]}))
     width = max(len(gpu.name) for gpu in GPUS)
-    rows = [
-        f"{gpu.name:<{width}}  {gpu.capability[0]:>2}.{gpu.capability[1]}  {gpu.total_memory_bytes / GIB:8.2f} GiB  "
+    rows = [f"{'name':<{width}}  compute        memory  device name"]
+    rows += [
+        f"{gpu.name:<{width}}  {gpu.capability[0]:>5}.{gpu.capability[1]}  {gpu.total_memory_bytes / GIB:8.2f} GiB  "
         f"{gpu.device_name}"
         for gpu in GPUS
     ]

@@ -11,6 +11,7 @@ from kvplan.commands.outcome import Outcome
 from kvplan.errors import KvplanError
 from kvplan.files import open_read
 from kvplan.logs import LogReading, open_log, read_log
+from kvplan.report.style import VIEW, View
 from kvplan.selection import ENGINES
 from kvplan.verify.judge import Wanted, judge
 from kvplan.verify.report import verify_document, verify_text
@@ -49,6 +50,7 @@ def run(
     engine: str = ENGINES[0],
     offline: bool = False,
     format: str = "text",
+    view: View = VIEW,
 ) -> Outcome:
     """Read the log, plan its deployment, compare. Exit code 0 agrees, 1 differs, 2 cannot be judged."""
     one_of("--format", format, FORMATS)
@@ -70,4 +72,4 @@ def run(
         from kvplan.report.document import to_json
 
         return Outcome(to_json(verify_document(verdict)), verdict.exit_code)
-    return Outcome(verify_text(verdict), verdict.exit_code)
+    return Outcome(verify_text(verdict, view), verdict.exit_code)

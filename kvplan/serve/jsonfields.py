@@ -168,11 +168,11 @@ def takes(alternatives: list[str]) -> str:
 
 
 def near(key: str, known: list[str]) -> str:
-    """', did you mean X' for a key that is like a known one."""
+    """'; did you mean X?' for a key that is like a known one."""
     from difflib import get_close_matches
 
     found = get_close_matches(str(key).replace("-", "_")[:100], known, n=1, cutoff=0.6)
-    return f", did you mean {found[0]}" if found else ""
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def shown(value: object) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kvplan.logs.rules import source_of
+from kvplan.report.lines import wrap
+from kvplan.report.numbers import plural
+from kvplan.report.style import VIEW, View
 from kvplan.verify.judge import Verdict
 from kvplan.verify.lines import Line
 from kvplan.verify.pool import ReleasePlan
@@ -80,19 +83,20 @@ def _plan(verdict: Verdict, plan: ReleasePlan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def verify_text(verdict: Verdict) -> str:
+def verify_text(verdict: Verdict, view: View = VIEW) -> str:
     """The verdict for a reader: what was read, each line that both have, and the first cause."""
     out = [_headline(verdict), *_what_was_read(verdict), ""]
     if verdict.lines:
         out += [*_table(verdict.lines), ""]
-    for note in (*verdict.reading.notes, *verdict.notes):
-        out.append(note)
+    told = [*verdict.reading.notes, *verdict.notes]
     if verdict.reading.failure is not None:
-        out.append(f"The start-up failed: {verdict.reading.failure}.")
+        told.append(f"The start-up failed: {verdict.reading.failure}.")
     if verdict.refusal is not None:
-        out.append(f"Not judged: {verdict.refusal}")
+        told.append(f"Not judged: {verdict.refusal}")
     elif verdict.first_cause is not None:
-        out.append(f"First cause: {verdict.first_cause}")
+        told.append(f"First cause: {verdict.first_cause}")
+    for sentence in told:
+        out += wrap(sentence, view.columns, "", "  ")
     return "\n".join(out).rstrip("\n") + "\n"
 
 
@@ -101,8 +105,8 @@ def _headline(verdict: Verdict) -> str:
         return "The log cannot be judged."
     differing = sum(not line.agrees for line in verdict.lines)
     if not differing:
-        return f"Everything found agrees: {len(verdict.lines)} of {len(verdict.lines)} lines."
-    return f"{differing} of {len(verdict.lines)} lines differ."
+        return f"Everything found agrees: {len(verdict.lines)} of {plural(len(verdict.lines), 'line')}."
+    return f"{differing} of {plural(len(verdict.lines), 'line')} {'differs' if differing == 1 else 'differ'}."
 
 
 def _what_was_read(verdict: Verdict) -> list[str]:

@@ -93,6 +93,11 @@ def test_what_was_recorded_holds(fleet):
             "drafter z-lab/Qwen3.6-35B-A3B-DFlash is new",
         ),
         (
+            {key: value for key, value in CHAT.items() if key != "speculative_config"},
+            {**CHAT, "speculative_config": {"method": "mtp", "num_speculative_tokens": 2}},
+            '--speculative-config {"method": "mtp", "num_speculative_tokens": 2} is new (-',
+        ),
+        (
             BIG,
             {key: value for key, value in BIG.items() if key != "attention_backend"},
             "--attention-backend is gone, was TRITON_ATTN",
@@ -102,7 +107,7 @@ def test_what_was_recorded_holds(fleet):
         (CHAT, {**CHAT, "max_num_batched_tokens": 32768}, "--max-num-batched-tokens 32768 is new"),
         (EAGLE, {**EAGLE, "serve": "vllm serve Qwen/Qwen3-32B --max-model-len 8192"}, "model Qwen/Qwen3-32B"),
     ],
-    ids=["length", "drafter", "backend", "engine", "memory", "batch", "model"],
+    ids=["length", "drafter", "mtp", "backend", "engine", "memory", "batch", "model"],
 )
 def test_a_pull_request_that_loses_capacity_fails_with_its_cause_in_the_first_line(fleet, old, new, sentence):
     fleet.write(old)

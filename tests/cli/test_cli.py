@@ -142,3 +142,34 @@ def test_a_closed_pipe_is_no_error(monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0
+
+
+DOCKER = ["docker", "run", "-p", "8000:8000", "vllm/vllm-openai:latest", "--model", "Qwen/Qwen3-8B"]
+BASH = ["bash", "-c", "vllm serve Qwen/Qwen3-8B --max-model-len 4096"]
+
+
+@pytest.mark.parametrize("line", [DOCKER, BASH])
+@pytest.mark.parametrize("command", ["plan", "layers", "kernel-blocks"])
+def test_flags_before_a_pasted_line_count_as_at_its_end(kvplan, command, line):
+    own = ["--gpu", "H200", "--offline", "--format", "json", "--max-model-len", "8192", *BUDGET]
+    apart = kvplan(command, *own, "--", *line)
+    assert (apart[0], apart[2]) == (0, "")
+    assert apart == kvplan(command, "Qwen/Qwen3-8B", *own)
+
+
+def test_a_pasted_line_names_the_model(kvplan):
+    code, out, err = kvplan("plan", *QWEN, "--", *DOCKER)
+    assert (code, out) == (2, "")
+    assert err == "kvplan: Qwen/Qwen3-8B stands before -- and a whole line after it; name a model in the line only.\n"
+
+
+def test_flags_after_two_dashes_belong_to_the_model_before_them(kvplan):
+    apart = kvplan("plan", *QWEN, "--format", "csv", "--", "--block-size", "32")
+    assert apart[0] == 0
+    assert apart == kvplan("plan", *QWEN, "--format", "csv", "--block-size", "32")
+
+
+def test_no_bytes_are_no_budget_as_in_vllm(kvplan):
+    code, out, _ = kvplan("plan", *QWEN, "--kv-cache-memory-bytes", "0", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["plans"]["main"]["num_blocks"] is None

@@ -52,8 +52,8 @@ def test_a_log_on_stdin_that_agrees():
         "  KV cache size, tokens  136,080  136,080  agrees\n"
         "  maximum concurrency       3.32     3.32  agrees\n"
         "\n"
-        "The log does not name its GPU; it is planned on H100 SXM, with which everything agrees "
-        "(--gpu names another).\n"
+        "The log does not name its GPU; it is planned on H100 SXM, with which everything\n"
+        "  agrees (--gpu names another).\n"
     )
 
 
