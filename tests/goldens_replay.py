@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,8 +19,9 @@ from kvplan.request import engine_args
 from kvplan.result import Group, Plan, Result
 from kvplan.spec import CacheLayer, MultipleOf, StateSpec
 
-FOLDER = Path(__import__("os").environ.get("KVPLAN_GOLDENS") or Path(__file__).parent / "goldens")
-CONFIGS = FOLDER / "configs"
+FOLDER = Path(os.environ.get("KVPLAN_GOLDENS") or Path(__file__).parent / "goldens")
+CONFIGS = Path(os.environ.get("KVPLAN_CONFIGS") or FOLDER / "configs")
+"""Elsewhere, the goldens and configs of KVPLAN_GOLDENS and KVPLAN_CONFIGS are compared."""
 DEFAULT_GPU = "B200"
 DEFAULT_MEMORY = 100 * 2**30
 
@@ -73,10 +75,17 @@ def differences(golden: Golden) -> list[str]:
     try:
         result = plan(request(golden))
     except KvplanError as error:
-        return [] if refused else [f"kvplan refuses what vLLM plans: {error}"]
+        return [] if refused or never_starts(case) else [f"kvplan refuses what vLLM plans: {error}"]
     if refused:
         return [f"kvplan plans what vLLM refuses ({refused['step']}): {refused['type']} {refused['begins']}"]
     return [line for part in _parts(case, result) for line in part]
+
+
+def never_starts(case: dict[str, Any]) -> bool:
+    """Whether vLLM stops under every grouping before it makes groups: kvplan may refuse that at once."""
+    main = case["plans"]["main"]
+    plans = [{**main, **plan} for plan in case["plans"].values()]
+    return all(plan.get("error") and not plan["groups"] for plan in plans)
 
 
 def _parts(case: dict[str, Any], result: Result) -> Iterator[list[str]]:
@@ -157,16 +166,19 @@ def comparable(engine: dict[str, Any]) -> dict[str, Any]:
     """An engine's plan in the form of `plan_row`.
 
     Whether a packed cache can be bound is left out where vLLM's worker stops with a KeyError: 0.33.0 does not find the
-    specs of layers that share another's cache (Gemma 4 E2B and E4B), which says nothing of the cache itself.
+    specs of layers that share another's cache (Gemma 4 E2B and E4B), which says nothing of the cache itself. A
+    StopIteration there (a stage that runs no layer of a group) is what kvplan says of the plan.
     """
     out = {key: value for key, value in engine.items() if key not in ("error", "binding", "groups")}
-    error = engine.get("error")
-    out["fails"] = error is not None
-    if error is None and engine.get("binding", {}).get("type") != "KeyError":
+    error, binding = engine.get("error"), engine.get("binding", {}).get("type")
+    out["fails"] = error is not None or binding == "StopIteration"
+    if error is None and binding not in ("KeyError", "StopIteration"):
         out["binds"] = "binding" not in engine
     keys = ("kind", "block_size", "page_size_bytes", "blocks_per_request", "uniform_type", "is_eagle_group", "layers")
     for i, group in enumerate(engine["groups"]):
         out[f"group {i}"] = {key: group.get(key, False) for key in keys}
+    if error is not None and not engine["groups"]:
+        return {"layout": engine["layout"], "fails": True}
     out["num_groups"] = len(engine["groups"])
     return out
 

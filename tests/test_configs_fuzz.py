@@ -1,7 +1,7 @@
 """Configs are untrusted: whatever a field of one holds, the answer is a plan with bytes in it, or one clear sentence.
 
-Every family and drafter file with a bundled config is tried. KVPLAN_FUZZ_EXAMPLES sets the number of broken configs for
-each (default 20).
+Every family and drafter with a golden is tried. KVPLAN_FUZZ_EXAMPLES sets the number of broken configs for each
+(default 12).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from goldens_replay import goldens
+from goldens_replay import CONFIGS, goldens
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +25,7 @@ from kvplan.report.document import to_document
 from kvplan.result import Result
 from kvplan.sources import resolve
 
-EXAMPLES = int(os.environ.get("KVPLAN_FUZZ_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("KVPLAN_FUZZ_EXAMPLES", "12"))
 GIB = 2**30
 
 MISSING = object()
@@ -69,22 +69,29 @@ class Subject(NamedTuple):
         return dict(resolve(id, offline=True).config)
 
 
+def located(name: str) -> str:
+    """A bundled id, or the file of an extra config."""
+    file = CONFIGS / f"{name}.json"
+    return str(file) if file.is_file() else name
+
+
 def subjects() -> Iterator[Subject]:
     """One deployment for each target architecture, each drafter architecture and each built-in drafter."""
     seen = set()
     for golden in goldens():
         case = golden.content
-        if "error" in case or "/" not in case["model"]:
+        if "error" in case:
             continue
         speculative = case.get("options", {}).get("speculative_config")
-        drafter = case["drafter"]
+        drafter, target = case["drafter"], located(case["model"])
         if drafter is None:
-            subject = Subject(case["architecture"], case["model"], None, "target")
-        elif "model" in (speculative or {}) and "/" in speculative["model"]:
-            subject = Subject(f"drafter {drafter['architecture']}", case["model"], speculative, "drafter")
+            subject = Subject(case["architecture"], target, None, "target")
+        elif "model" in speculative:
+            speculative = {**speculative, "model": located(speculative["model"])}
+            subject = Subject(f"drafter {drafter['architecture']}", target, speculative, "drafter")
         else:
             name = f"{case['architecture']} with {drafter['architecture'] or drafter['method']}"
-            subject = Subject(name, case["model"], speculative, "target")
+            subject = Subject(name, target, speculative, "target")
         if subject.name not in seen:
             seen.add(subject.name)
             yield subject

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from kvplan.sources import resolve
@@ -20,12 +19,19 @@ class Checkpoints:
         self._root = tempfile.TemporaryDirectory(prefix="kvplan-recorder-")
         self._extra = extra_configs
 
+    def _extra_file(self, name: str) -> Path | None:
+        file = self._extra / f"{name}.json" if self._extra else None
+        return file if file is not None and file.is_file() else None
+
+    def has(self, name: object) -> bool:
+        """Whether the name is an id or that of an extra config, and not a method such as ``ngram``."""
+        return isinstance(name, str) and ("/" in name or self._extra_file(name) is not None)
+
     def path(self, name: str) -> str:
         """The directory of a bundled id, or of a file ``name``.json among the extra configs."""
         folder = Path(self._root.name) / name.replace("/", "__")
         if not folder.exists():
-            extra = self._extra / f"{name}.json" if self._extra else None
-            source = resolve(str(extra) if extra and extra.is_file() else name, offline=True)
+            source = resolve(str(self._extra_file(name) or name), offline=True)
             folder.mkdir()
             files = {"config.json": source.config, **source.facts.get("files", {})}
             for file, content in files.items():
@@ -44,15 +50,26 @@ def register_unknown_types(config: Any) -> None:
             continue
         name = section.get("model_type")
         if isinstance(name, str) and name not in CONFIG_MAPPING and name not in _CONFIG_REGISTRY:
-            AutoConfig.register(name, type("AttributesConfig", (_attributes(PretrainedConfig),), {"model_type": name}))
+            AutoConfig.register(name, _attributes_class(name, PretrainedConfig))
 
 
-def _attributes(base: type) -> type:
-    class Attributes(base):  # type: ignore[misc]
-        def __init__(self, **fields: Any) -> None:
-            blocks = fields.get("block_configs")
-            if isinstance(blocks, list):  # read as attributes of attributes
-                fields["block_configs"] = json.loads(json.dumps(blocks), object_hook=lambda d: SimpleNamespace(**d))
-            super().__init__(**fields)
+class _Attributes(dict[str, Any]):
+    """An object of a JSON file whose keys are attributes too."""
 
-    return Attributes
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def _attributes_class(model_type: str, base: type) -> type:
+    """A config class whose attributes are the fields of the file, with its own names and no defaults."""
+
+    def set_fields(self: Any, **fields: Any) -> None:
+        blocks = fields.get("block_configs")
+        if isinstance(blocks, list):  # read as attributes of attributes
+            fields["block_configs"] = json.loads(json.dumps(blocks), object_hook=_Attributes)
+        base.__init__(self, **fields)
+
+    return type("AttributesConfig", (base,), {"model_type": model_type, "__init__": set_fields})

@@ -18,6 +18,13 @@ class _Members(NamedTuple):
         return self.own
 
 
+def prepare() -> None:
+    """Say that no two ranks share a node, so that no shared memory is set up. Before vLLM's modules import it."""
+    from vllm.distributed import parallel_state
+
+    parallel_state.in_the_same_node_as = lambda group, source_rank=0: [False] * group.size()
+
+
 def install(parallel_config: Any, stage: int = 0) -> None:
     """Set up vLLM's groups for the sizes of ``parallel_config``, on the rank that runs pipeline stage ``stage``."""
     import torch

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import checkpoint, describe, device, fold, groupings, meta, startup
+from . import checkpoint, describe, device, fold, groupings, meta, ranks, startup
 from .case import Case
 
 _REFUSALS = (ValueError, AssertionError, NotImplementedError, RuntimeError, TypeError, KeyError, AttributeError)
@@ -54,6 +54,7 @@ def prepare(packages: str | None = None) -> None:
     from kvplan import gpus
 
     device.install(gpus.find("B200"), packages)
+    ranks.prepare()
     import vllm.engine.arg_utils
     import vllm.model_executor.models.registry as registry
     import vllm.v1.engine.core  # noqa: F401
@@ -98,11 +99,9 @@ def _config(case: Case, checkpoints: checkpoint.Checkpoints) -> Any:
     directory = checkpoints.path(case.model)
     named = [directory]
     drafting = options.get("speculative_config")
-    if drafting and isinstance(drafting.get("model"), str):
-        if "/" in drafting["model"]:
-            named.append(checkpoints.path(drafting["model"]))
-            drafting = {**drafting, "model": named[-1]}
-        options["speculative_config"] = drafting
+    if drafting and checkpoints.has(drafting.get("model")):
+        named.append(checkpoints.path(drafting["model"]))
+        options["speculative_config"] = {**drafting, "model": named[-1]}
     for path in named:
         with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
             checkpoint.register_unknown_types(json.load(file))

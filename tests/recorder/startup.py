@@ -36,7 +36,7 @@ class _Executor:
         self.record["num_blocks"] = caches[0].num_blocks
         try:
             sizes = [stage.bind(cache, self.layout) for stage, cache in zip(self.stages, caches, strict=True)]
-        except (ValueError, AssertionError, NotImplementedError, RuntimeError, KeyError) as error:
+        except (ValueError, AssertionError, NotImplementedError, RuntimeError, LookupError, StopIteration) as error:
             self.record["binding"] = describe.failure(error, "bind")
             return
         self.record["kernel_block_sizes"] = sizes[0] if len(sizes) == 1 else sizes
@@ -115,11 +115,11 @@ def start(
             _watching(record, made, layout),
         ):
             scheduled = EngineCore._initialize_kv_caches(engine, config)
-    except (ValueError, AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
+    except (ValueError, AssertionError, NotImplementedError, RuntimeError, TypeError, ZeroDivisionError) as error:
         record["error"] = describe.failure(error, _step(record))
         return record
     finally:
-        record["groups"] = [describe.group_row(group, config) for group in made]
+        record["groups"] = _rows(made, config)
         record["max_model_len"] = config.model_config.max_model_len
     if scheduled.kv_cache_groups:
         record["blocks_per_request"] = sum(
@@ -129,6 +129,14 @@ def start(
         record["kv_cache_size_tokens"] = config.cache_config.kv_cache_size_tokens
         record["max_concurrency"] = config.cache_config.kv_cache_max_concurrency
     return record
+
+
+def _rows(groups: Sequence[Any], config: Any) -> list[dict[str, Any]]:
+    """The groups; none where their specs have no worst case, on which the engine has then stopped."""
+    try:
+        return [describe.group_row(group, config) for group in groups]
+    except (AssertionError, ZeroDivisionError):
+        return []
 
 
 def _step(record: dict[str, Any]) -> str:
