@@ -17,6 +17,8 @@ from kvplan.sources import Source
 
 GIVEN = "--weights-bytes"
 DERIVED = "derived from the configs"
+EXACT = "exact: derived from the configs, and as large as"
+"""Followed by what of the checkpoint's own files says so."""
 
 
 class Weights(NamedTuple):
@@ -75,15 +77,17 @@ def budget(
     if weights_bytes is not None:
         weights = (Weights(weights_bytes),) * config.pipeline_parallel_size
         return Budget(usable, config.args.gpu_memory_utilization, weights, GIVEN, rest)
-    return Budget(usable, config.args.gpu_memory_utilization, derived(config, target, drafter), DERIVED, rest)
+    weights, source = derived(config, target, drafter)
+    return Budget(usable, config.args.gpu_memory_utilization, weights, source, rest)
 
 
-def derived(config: EngineConfig, target: Source, drafter: Source | None) -> tuple[Weights, ...]:
-    """The weights of each stage's first rank, as vLLM creates them from the configs."""
-    from kvplan.weights.checks import stages
+def derived(config: EngineConfig, target: Source, drafter: Source | None) -> tuple[tuple[Weights, ...], str]:
+    """The weights of each stage's first rank, as vLLM creates them from the configs, and how sure they are."""
+    from kvplan.weights import checks
 
-    found = stages(config, target, drafter)
-    return tuple(Weights(sum(t.bytes for t in s.target), sum(t.bytes for t in s.drafter)) for s in found)
+    found = checks.derived(config, target, drafter)
+    weights = tuple(Weights(sum(t.bytes for t in s.target), sum(t.bytes for t in s.drafter)) for s in found.stages)
+    return weights, DERIVED if found.confirmed_by is None else f"{EXACT} {found.confirmed_by}"
 
 
 def rest_of_log(path: str, usable_bytes: int | None) -> Rest:

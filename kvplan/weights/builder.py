@@ -32,6 +32,8 @@ class Builder:
         scheme: Unquantized,
         stage: int = 0,
         tables: set[tuple[Any, ...]] | None = None,
+        *,
+        pads: bool = True,
     ) -> None:
         self.model = model
         self.config = model.config
@@ -41,6 +43,8 @@ class Builder:
         self.tensors: list[Tensor] = []
         self.tables = set() if tables is None else tables
         """Rotary tables that exist already: a drafter finds those of its target."""
+        self.pads = pads
+        """Whether the vocabulary is padded; a checkpoint's is not."""
         self.dtype = model.dtype
         self.tensor_parallel_size = model.tensor_parallel_size
 
@@ -113,12 +117,16 @@ class Builder:
         """A parameter or buffer that is no linear layer's; the model's dtype unless another is given."""
         self.tensors.append(Tensor(name, elements, dtype or self.dtype))
 
+    def buffer(self, name: str, elements: int, dtype: str | None = None) -> None:
+        """A tensor that no checkpoint brings."""
+        self.tensors.append(Tensor(name, elements, dtype or self.dtype, loaded=False))
+
     def remove(self, name: str) -> None:
         """Take a tensor back that a class deletes after its parent made it."""
         self.tensors = [tensor for tensor in self.tensors if tensor.name != name]
 
     def add_all(self, prefix: str, parts: Iterable[Tensor]) -> None:
-        self.tensors.extend(Tensor(f"{prefix}.{part.name}", part.elements, part.dtype) for part in parts)
+        self.tensors.extend(part._replace(name=f"{prefix}.{part.name}") for part in parts)
 
     def divide(self, size: int, what: str, ranks: int | None = None) -> int:
         """A size split evenly over the ranks. Refused where it cannot be, as `divide` refuses."""
@@ -230,6 +238,7 @@ class Builder:
 
     def vocabulary_rows(self, vocabulary: int, padding: int = VOCABULARY_PADDING) -> int:
         """Rows of a rank's part of the padded vocabulary."""
+        padding = padding if self.pads else 1
         return self.divide(-(-vocabulary // padding) * padding, "the padded vocabulary")
 
     def experts(
@@ -278,14 +287,15 @@ class Builder:
         scheme = self.scheme if quantized else _PLAIN
         self.add_all(f"{layer.prefix}.routed_experts", scheme.experts(layer))
         if spread:
-            self.add(f"{layer.prefix}.routed_experts._expert_map", count, "int32")
+            self.buffer(f"{layer.prefix}.routed_experts._expert_map", count, "int32")
 
     def attention(self, prefix: str, *, mla: bool = False, quantized: bool = True) -> None:
         """What an attention layer registers itself: scales of the cache (`_init_kv_cache_quant`)."""
         scheme = self.scheme if quantized else _PLAIN
-        self.add_all(prefix, scheme.attention(prefix, self.dtype, mla=mla))
+        for scale in scheme.attention(prefix, self.dtype, mla=mla):
+            self.buffer(f"{prefix}.{scale.name}", scale.elements, scale.dtype)
         for name in ("k", "v", "q", "prob"):
-            self.add(f"{prefix}._{name}_scale", 1, "float32")
+            self.buffer(f"{prefix}._{name}_scale", 1, "float32")
 
     def rotary(
         self,
@@ -301,7 +311,7 @@ class Builder:
             return
         self.tables.add(rotary.key)
         made = table(rotary)
-        self.add(f"{prefix}.{made.name}", made.rows * made.columns, made.dtype)
+        self.buffer(f"{prefix}.{made.name}", made.rows * made.columns, made.dtype)
 
 
 def _limit(value: Any) -> Any:

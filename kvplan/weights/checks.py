@@ -2,32 +2,73 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from kvplan.engine.args import EngineConfig
 from kvplan.engine.quantization import quantization_config
 from kvplan.errors import DoesNotStart, KvplanError, Refused
+from kvplan.hf.config import Config
 from kvplan.sources import Source
-from kvplan.weights.derive import Stage, deployment
+from kvplan.weights.derive import Settings, Stage, deployment, stored_bytes
+
+if TYPE_CHECKING:
+    from kvplan.weights.checkpoint import Checkpoint
 
 _MALFORMED = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
-def stages(config: EngineConfig, target: Source, drafter: Source | None) -> tuple[Stage, ...]:
+class Derived(NamedTuple):
+    """Every stage's tensors, and how sure they are."""
+
+    stages: tuple[Stage, ...]
+    confirmed_by: str | None
+    """What of the checkpoint's own files has the same size; None: nothing, or another size."""
+
+
+def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Derived:
+    """The weights with what the checkpoint's files say of them, where they are at hand. Refused as `stages` refuses."""
+    from kvplan.weights.checkpoint import checkpoint_of
+
+    checkpoint = checkpoint_of(target)
+    found = stages(config, target, drafter, checkpoint)
+    if checkpoint is None:
+        return Derived(found, None)
+    try:
+        stored = stored_bytes(config, _settings(config.target.root, config.quantization, target, checkpoint))
+    except (KvplanError, *_MALFORMED):
+        stored = 0
+    return Derived(found, checkpoint.where if stored == checkpoint.total_bytes else None)
+
+
+def stages(
+    config: EngineConfig, target: Source, drafter: Source | None, checkpoint: Checkpoint | None = None
+) -> tuple[Stage, ...]:
     """Every stage's tensors. Refused where the quantisation, the class or a field of a config is not known.
 
     A field that no plan reads may hold anything, so that arithmetic on it may fail: that too is a refusal.
     """
     draft = None if config.speculative is None else config.speculative.draft
     try:
-        own = quantization_config(config.target.root, target.file("hf_quant_config.json"))
+        own = _settings(config.target.root, config.quantization, target, checkpoint)
         drafted = None
         if draft is not None and drafter is not None:
-            drafted = quantization_config(draft.root, drafter.file("hf_quant_config.json"))
+            drafted = _settings(draft.root, draft.quantization, drafter, None)
         return deployment(config, own, drafted)
     except _MALFORMED as error:
         raise Refused(
             f"{target.where}: the weights cannot be derived from this config ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:80]}); give --weights-bytes."
         ) from None
+
+
+def _settings(root: Config, method: str | None, source: Source, checkpoint: Checkpoint | None) -> Settings:
+    """The checkpoint's scheme."""
+    settings = quantization_config(root, source.file("hf_quant_config.json"))
+    if checkpoint is None:
+        return settings
+    from kvplan.weights.checkpoint import with_layers
+
+    return with_layers(method, settings, checkpoint)
 
 
 def check(config: EngineConfig, target: Source, drafter: Source | None) -> None:

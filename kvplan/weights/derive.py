@@ -44,12 +44,26 @@ def deployment(engine: EngineConfig, settings: Settings = None, draft_settings: 
     return tuple(stages)
 
 
+def stored_bytes(engine: EngineConfig, settings: Settings = None) -> int:
+    """Bytes of the target's checkpoint as the configs have it: all that is loaded, on one rank, without padding."""
+    alone = engine._replace(pipeline_parallel_size=1, data_parallel_size=1, enable_expert_parallel=False)
+    model = target_model(alone)._replace(tensor_parallel_size=1)
+    found = tensors(model, engine.quantization, settings, pads=False)
+    return sum(tensor.bytes for tensor in found if tensor.loaded)
+
+
 def tensors(
-    model: Model, method: str | None, settings: Settings, stage: int = 0, tables: Tables | None = None
+    model: Model,
+    method: str | None,
+    settings: Settings,
+    stage: int = 0,
+    tables: Tables | None = None,
+    *,
+    pads: bool = True,
 ) -> list[Tensor]:
     """Parameters and buffers of a target, or of a draft model of its own kind, on the first rank of a stage."""
     module = find(model.architecture)
-    builder = Builder(model, _scheme(module, model, method, settings), stage, tables)
+    builder = Builder(model, _scheme(module, model, method, settings), stage, tables, pads=pads)
     module.weights(builder)
     return builder.tensors
 

@@ -20,6 +20,8 @@ class Tensor(NamedTuple):
     name: str
     elements: int
     dtype: str
+    loaded: bool = True
+    """Whether the checkpoint brings it; vLLM computes the others, such as tables of positions."""
 
     @property
     def bytes(self) -> int:

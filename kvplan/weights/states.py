@@ -42,7 +42,7 @@ def mamba2(
     b.add(f"{prefix}.conv1d.weight", channels * kernel)
     if conv_bias:
         b.add(f"{prefix}.conv1d.bias", channels)
-    b.add(f"{prefix}.conv_weights", channels * kernel)
+    b.buffer(f"{prefix}.conv_weights", channels * kernel)
     b.column(f"{prefix}.in_proj", hidden, (inner, inner, grouped, grouped, heads), bias=bias)
     b.row(f"{prefix}.out_proj", inner, hidden, bias=bias)
     if norm:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kvplan.__main__ import main
-from kvplan.budget import DERIVED, GIVEN, Rest, budget, derived, rest_of_log
+from kvplan.budget import EXACT, GIVEN, Rest, budget, derived, rest_of_log
 from kvplan.commands.deployment import Choices, request
 from kvplan.errors import KvplanError
 from kvplan.pipeline import plan_read, read
@@ -31,7 +31,7 @@ def test_qwen3_8b_takes_the_weights_that_vllm_logged_on_an_a100():
     found = budgeted("Qwen/Qwen3-8B")
     assert found.weights[0].total == 16391957056
     assert found.weights[0].total / GIB == pytest.approx(15.2683, rel=2e-4)
-    assert found.weights_source == DERIVED
+    assert found.weights_source == f"{EXACT} the recorded size of the checkpoint"
 
 
 def test_what_is_requested_is_rounded_up_as_vllm_does():
@@ -57,10 +57,10 @@ def test_weights_larger_than_the_gpu_leave_nothing_and_never_less():
 
 def test_weights_are_split_over_tensor_parallel_ranks_and_stages():
     result, inputs = loaded("Qwen/Qwen3-32B")
-    (whole,) = derived(result.config, inputs.target, None)
+    ((whole,), _) = derived(result.config, inputs.target, None)
     for flags, stages in ((("-tp", "2"), 1), (("-pp", "2"), 2), (("-tp", "2", "-pp", "2"), 2)):
         parted, sources = loaded("Qwen/Qwen3-32B", *flags)
-        found = derived(parted.config, sources.target, None)
+        found, _ = derived(parted.config, sources.target, None)
         ranks = 2 if "-tp" in flags else 1
         assert len(found) == stages
         assert whole.total <= ranks * sum(stage.total for stage in found) < 1.001 * whole.total
@@ -111,7 +111,8 @@ def test_the_text_says_what_is_derived_and_what_is_not(monkeypatch, capsys):
     assert capsys.readouterr().out.split("\n\n")[-1] == (
         "Budget\n"
         "  128.62 GiB of the GPU's 139.8 GiB: --gpu-memory-utilization 0.92\n"
-        "  - 15.27 GiB weights per rank (derived from the configs)\n"
+        "  - 15.27 GiB weights per rank (exact: derived from the configs, and as large as\n"
+        "    the recorded size of the checkpoint)\n"
         "  - activations, CUDA graphs and CUDA's own memory: not derived; vLLM measures\n"
         "    them as it starts\n"
         "  at most 113.35 GiB for the KV cache, so at most 825,376 tokens\n"

@@ -57,9 +57,9 @@ def weights(b: Builder) -> None:
         if outer and b.has_tower("image"):
             _vision(b)
         decoder(b, _gemma3_layer, _FRAME._replace(outer=outer))
-        b.add(f"{outer}model.normalizer", 1)
+        b.buffer(f"{outer}model.normalizer", 1)
         return
-    b.add("model.normalizer", 1)
+    b.buffer("model.normalizer", 1)
 
 
 def own_heads(b: Builder) -> Heads:

@@ -67,7 +67,7 @@ def _streams(b: Builder, prefix: str) -> None:
         b.column(f"{inner}.altup_projections.{i}", size, size)
         b.column(f"{prefix}.altup_unembed_projections.{i}", size, size)
     for name in ("embed_scale", "embed_scale_per_layer", "per_layer_input_scale", "per_layer_projection_scale"):
-        b.add(f"{inner}.{name}", 1)
+        b.buffer(f"{inner}.{name}", 1)
 
 
 def _layer(b: Builder, prefix: str, index: int) -> None:
@@ -94,7 +94,7 @@ def _altup(b: Builder, prefix: str) -> None:
     b.replicated(f"{prefix}.prediction_coefs", count, count * count)
     b.replicated(f"{prefix}.modality_router", size, count)
     b.norm(f"{prefix}.router_norm", size)
-    b.add(f"{prefix}.router_input_scale", 1)
+    b.buffer(f"{prefix}.router_input_scale", 1)
 
 
 def _attention(b: Builder, prefix: str, index: int) -> None:

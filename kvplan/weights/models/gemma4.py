@@ -48,7 +48,7 @@ def weights(b: Builder) -> None:
             b.refuse("with audio_config")
         gemma4_vision(b)
     decoder(b, _layer, Frame(embed_on=ALWAYS, norm_on=ALWAYS, head_on=ALWAYS, outer=outer))
-    b.add(f"{outer}model.normalizer", 1)
+    b.buffer(f"{outer}model.normalizer", 1)
     if _width_per_layer(b):
         _per_layer_embeddings(b, f"{outer}model")
 
@@ -65,7 +65,7 @@ def _per_layer_embeddings(b: Builder, prefix: str) -> None:
     b.column(f"{prefix}.per_layer_model_projection", config.integer("hidden_size"), total)
     b.norm(f"{prefix}.per_layer_projection_norm", size)
     for name in ("embed_scale_per_layer", "per_layer_input_scale", "per_layer_projection_scale"):
-        b.add(f"{prefix}.{name}", 1)
+        b.buffer(f"{prefix}.{name}", 1)
 
 
 def _layer(b: Builder, prefix: str, index: int) -> None:
@@ -112,7 +112,7 @@ def _experts(b: Builder, prefix: str) -> None:
     hidden, count = config.integer("hidden_size"), config.integer("num_experts")
     b.add(f"{prefix}.router.scale", hidden)
     b.add(f"{prefix}.router.per_expert_scale", count)
-    b.add(f"{prefix}.router.root_size", 1)
+    b.buffer(f"{prefix}.router.root_size", 1)
     router(b, f"{prefix}.router.proj", count)
     size = config.optional_integer("moe_intermediate_size") or config.integer("expert_intermediate_size")
     b.experts(prefix, count, hidden, size, activation="gelu_tanh")

@@ -32,7 +32,7 @@ def weights(b: Builder) -> None:
             _delta_attention(b, f"{prefix}.self_attn")
         else:
             latent_attention(b, f"{prefix}.self_attn", scales="", rotary=False)
-            b.add(f"{prefix}.self_attn._one_scale", 1, FLOAT)
+            b.buffer(f"{prefix}.self_attn._one_scale", 1, FLOAT)
         _feed_forward(b, prefix, index)
         two_norms(b, prefix)
 

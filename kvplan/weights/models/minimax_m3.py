@@ -82,7 +82,7 @@ def _sparse_attention(b: Builder, prefix: str) -> None:
         b.norm(f"{prefix}.{name}", size)
     _rotary(b, prefix)
     for name in ("k", "v", "q", "prob"):
-        b.add(f"{prefix}._{name}_scale", 1, FLOAT)
+        b.buffer(f"{prefix}._{name}_scale", 1, FLOAT)
 
 
 def _experts(b: Builder, prefix: str) -> None:

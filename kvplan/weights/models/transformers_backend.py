@@ -41,7 +41,7 @@ def weights(b: Builder) -> None:
     decoder(b, layer, Frame(), tie=tied)
     for kind in _kinds(b, name):
         for part in ("inv_freq", "original_inv_freq"):
-            b.add(f"model.rotary_emb.{kind}{part}", _rotated(b, kind.rstrip("_")) // 2, "float32")
+            b.buffer(f"model.rotary_emb.{kind}{part}", _rotated(b, kind.rstrip("_")) // 2, "float32")
 
 
 def _kinds(b: Builder, name: str) -> list[str]:

@@ -27,7 +27,7 @@ def gemma4_vision(b: Builder) -> None:
         b.add(f"{_TOWER}.std_bias", size)
         b.add(f"{_TOWER}.std_scale", size)
     for name in ("inv_freq", "original_inv_freq"):
-        b.add(f"{_TOWER}.encoder.rotary_emb.{name}", config.integer("head_dim") // 4, "float32")
+        b.buffer(f"{_TOWER}.encoder.rotary_emb.{name}", config.integer("head_dim") // 4, "float32")
     b.replicated("embed_vision.embedding_projection", size, b.config.integer("hidden_size"), quantized=quantized)
 
 

@@ -34,7 +34,7 @@ def kimi_vision(b: Builder) -> None:
     b.add(f"{prefix}.proj.bias", size)
     height, width, time = (config.integer(f"init_pos_emb_{key}") for key in ("height", "width", "time"))
     b.add(f"{prefix}.pos_emb.weight", height * width * size)
-    b.add(f"{prefix}.pos_emb.time_weight", time * size, "float32" if _quantized(b) else None)
+    b.buffer(f"{prefix}.pos_emb.time_weight", time * size, "float32" if _quantized(b) else None)
     with b.tower():
         for i in range(_size(config, "num_hidden_layers")):
             _block(b, f"vision_tower.encoder.blocks.{i}", config)

@@ -23,7 +23,7 @@ def minimax_m3_vision(b: Builder) -> None:
     b.norm(f"{_TOWER}.pre_layrnorm", size, bias=True)
     axis = 2 * (2 * (size // heads // 2) // 3 // 2)
     for name in ("t", "h", "w"):
-        b.add(f"{_TOWER}.inv_freq_{name}", axis // 2, "float32")
+        b.buffer(f"{_TOWER}.inv_freq_{name}", axis // 2, "float32")
     with b.tower():
         for i in range(config.integer("num_hidden_layers", maximum=1024)):
             _block(b, f"{_TOWER}.encoder.layers.{i}", config)

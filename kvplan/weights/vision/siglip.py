@@ -27,7 +27,7 @@ def siglip(b: Builder, prefix: str, config: Config, *, layers: int | None = None
     b.add(f"{prefix}.embeddings.patch_embedding.weight", size * config.integer("num_channels") * patch * patch)
     b.add(f"{prefix}.embeddings.patch_embedding.bias", size)
     b.add(f"{prefix}.embeddings.position_embedding.weight", positions * size)
-    b.add(f"{prefix}.embeddings.position_ids", positions, "int64")
+    b.buffer(f"{prefix}.embeddings.position_ids", positions, "int64")
     for i in range(config.integer("num_hidden_layers", maximum=1000) if layers is None else layers):
         _layer(b, f"{prefix}.encoder.layers.{i}", config)
     if layers is None or layers == config.integer("num_hidden_layers"):
