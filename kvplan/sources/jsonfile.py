@@ -45,6 +45,12 @@ def parse_object(data: bytes, where: str, limit: int = MAXIMUM_BYTES) -> dict[st
     return value
 
 
+def _advice(where: str) -> str:
+    """What to do with a file that describes a deployment and no model."""
+    manifest = where.lower().endswith((".yaml", ".yml", ".sh", ".service", ".env"))
+    return "; `kvplan args` reads the serve line of such a file, which can be pasted after --" if manifest else ""
+
+
 def _parse(text: str, where: str) -> Any:
     """The value of the text. A duplicate key is refused: readers disagree on which one counts."""
 
@@ -60,7 +66,7 @@ def _parse(text: str, where: str) -> Any:
         return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise KvplanError(
-            f"{where}: not valid JSON (line {error.lineno}, column {error.colno}: {error.msg.lower()})."
+            f"{where}: not valid JSON (line {error.lineno}, column {error.colno}: {error.msg.lower()}){_advice(where)}."
         ) from None
     except RecursionError:
         raise KvplanError(f"{where}: nested deeper than {MAXIMUM_DEPTH} levels, so it is no model config.") from None

@@ -122,3 +122,9 @@ def test_what_a_config_says_cannot_write_to_the_terminal() -> None:
         sentence(KvplanError("class \x1b[31mX\n\nY\u202e" + "z" * 9999))
         == "class \\x1b[31mX Y\\u202e" + "z" * 3977 + "..."
     )
+
+
+def test_a_manifest_in_place_of_a_model_is_told_what_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.yaml"
+    path.write_text("kind: Deployment")
+    assert "; `kvplan args` reads the serve line of such a file" in refused(path)
