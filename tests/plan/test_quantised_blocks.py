@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from kvplan import EngineArgs, PlanRequest, plan
+from kvplan import EngineArgs, PlanRequest, plan, sources
 from kvplan.errors import DoesNotStart
 
 
@@ -12,16 +14,26 @@ def planned(model: str, tp: int, **args: object):
     return plan(PlanRequest(EngineArgs(model=model, tensor_parallel_size=tp, **args), gpu="H200", offline=True))
 
 
+@pytest.fixture
+def quantised_tower(tmp_path):
+    """Qwen3.6 whose list of modules left alone names the tower as a whole, which vLLM does not find."""
+    config = dict(sources.resolve("Qwen/Qwen3.6-35B-A3B-FP8", offline=True).config)
+    scheme = {**config["quantization_config"], "modules_to_not_convert": ["lm_head", "model.visual"]}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": scheme}))
+    return str(tmp_path)
+
+
 @pytest.mark.parametrize("tp", [2, 4])
-def test_a_vision_tower_whose_projection_has_no_whole_blocks_keeps_vllm_from_starting(tp):
+def test_a_vision_tower_whose_projection_has_no_whole_blocks_keeps_vllm_from_starting(quantised_tower, tp):
     """The engine: "Weight input_size_per_partition = 576 is not divisible by weight quantization block_k = 128"."""
     with pytest.raises(DoesNotStart, match=rf"visual.blocks.0.attn.proj: a rank's input size {1152 // tp} "):
-        planned("Qwen/Qwen3.6-35B-A3B-FP8", tp)
+        planned(quantised_tower, tp)
 
 
-def test_without_the_tower_or_the_split_it_starts():
-    assert planned("Qwen/Qwen3.6-35B-A3B-FP8", 1).selected == "main"
-    assert planned("Qwen/Qwen3.6-35B-A3B-FP8", 2, language_model_only=True).selected == "main"
+def test_without_the_tower_the_split_or_its_quantisation_it_starts(quantised_tower):
+    assert planned(quantised_tower, 1).selected == "main"
+    assert planned(quantised_tower, 2, language_model_only=True).selected == "main"
+    assert planned("Qwen/Qwen3.6-35B-A3B-FP8", 2).selected == "main"
 
 
 def test_experts_without_whole_blocks_get_finer_ones():
