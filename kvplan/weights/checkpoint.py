@@ -79,6 +79,14 @@ def with_layers(
     return {**settings, key: sorted(packed if method == "auto_gptq" else every - packed)}
 
 
+def loaded_bytes(method: str | None, checkpoint: Checkpoint) -> int:
+    """Bytes of the checkpoint without the order of inputs that GPTQ writes and vLLM reads with desc_act alone."""
+    if method != "auto_gptq":
+        return checkpoint.total_bytes
+    unread = (entry.bytes for name, entry in checkpoint.entries.items() if name.endswith(".g_idx"))
+    return checkpoint.total_bytes - sum(unread)
+
+
 def _local(folder: str) -> Checkpoint | None:
     path = os.path.join(folder, INDEX)
     index = None
@@ -120,8 +128,9 @@ def header(path: str) -> dict[str, Entry]:
 
     try:
         with open_read(path) as file:
-            length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= _LARGEST_HEADER:
+            start = file.read(8)
+            length = int.from_bytes(start, "little")
+            if len(start) < 8 or not 2 <= length <= _LARGEST_HEADER:
                 raise KvplanError(f"{path}: its first eight bytes are no length of a safetensors header.")
             data = file.read(length)
             size = file.seek(0, 2) - 8 - length

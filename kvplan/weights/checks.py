@@ -27,7 +27,7 @@ class Derived(NamedTuple):
 
 def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Derived:
     """The weights with what the checkpoint's files say of them, where they are at hand. Refused as `stages` refuses."""
-    from kvplan.weights.checkpoint import checkpoint_of
+    from kvplan.weights.checkpoint import checkpoint_of, loaded_bytes
 
     checkpoint = checkpoint_of(target)
     found = stages(config, target, drafter, checkpoint)
@@ -37,7 +37,8 @@ def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Der
         stored = stored_bytes(config, _settings(config.target.root, config.quantization, target, checkpoint))
     except (KvplanError, *_MALFORMED):
         stored = 0
-    return Derived(found, checkpoint.where if stored == checkpoint.total_bytes else None)
+    same = stored == loaded_bytes(config.quantization, checkpoint)
+    return Derived(found, checkpoint.where if same else None)
 
 
 def stages(

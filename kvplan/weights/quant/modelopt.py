@@ -88,6 +88,8 @@ class ModelOptMixed(Unquantized):
 
     def __init__(self, layers: Mapping[str, str], packed: Packed, excluded: Excluded, group: int, cache: bool) -> None:
         self.layers = layers
+        self.folded = any("*" in name for name in layers)
+        """Whether the names have * for every number, as in the bundled configs."""
         self.packed = packed
         self.excluded = excluded
         self.group = group
@@ -112,6 +114,8 @@ class ModelOptMixed(Unquantized):
 
     def algorithm_of(self, prefix: str) -> str | None:
         """The algorithm of a layer (`_resolve_quant_algo`): its own, its parts', its children's, or its siblings'."""
+        if self.folded:
+            prefix = ".".join("*" if part.isdecimal() else part for part in prefix.split("."))
         candidates = _spellings(prefix)
         for candidate in candidates:
             if candidate in self.layers:

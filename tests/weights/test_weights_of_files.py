@@ -1,0 +1,108 @@
+"""Weights against safetensors headers: what a rank holds of each checkpoint, to the byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tiny
+
+from kvplan.commands.deployment import Choices, request
+from kvplan.errors import KvplanError
+from kvplan.pipeline import plan_read, read
+from kvplan.weights.checkpoint import checkpoint_of, header
+from kvplan.weights.checks import derived
+
+EVERY = {name: rest for name, *rest in tiny.every()}
+
+
+def found(folder, *flags, gpu="H200"):
+    wanted = request([str(folder), "--max-model-len", "4096", *flags], Choices(gpu=gpu, offline=True), {})
+    args, inputs = read(wanted.args, offline=True)
+    result = plan_read(wanted._replace(args=args), inputs)
+    return derived(result.config, inputs.target, inputs.drafter), inputs
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", EVERY)
+def test_a_rank_holds_its_part_of_the_checkpoint_and_what_vllm_computes(tmp_path, name, ranks):
+    settings, layout, axes, plain = EVERY[name]
+    checkpoint = tiny.tensors(layout, plain)
+    tiny.write(tmp_path, tiny.config(settings, "float16" if plain == "F16" else "bfloat16"), checkpoint, files=2)
+    weights, _ = found(tmp_path, "-tp", str(ranks))
+    expected = tiny.shard_bytes(checkpoint, ranks, axes) + tiny.buffers(tiny.CACHE_PARAMETERS.get(name, 0))
+    (stage,) = weights.stages
+    assert sum(tensor.bytes for tensor in stage.target) == expected
+    assert weights.confirmed_by == "the safetensors headers"
+
+
+def test_what_the_headers_do_not_confirm_is_only_derived(tmp_path):
+    settings, layout, _, plain = EVERY["bf16"]
+    checkpoint = tiny.tensors(layout, plain)
+    checkpoint["model.layers.2.eh_proj.weight"] = ("BF16", (8, 8))
+    tiny.write(tmp_path, tiny.config(settings), checkpoint)
+    assert found(tmp_path)[0].confirmed_by is None
+
+
+def test_the_index_alone_confirms_where_the_files_are_not_there(tmp_path):
+    settings, layout, _, plain = EVERY["bf16"]
+    tiny.write(tmp_path, tiny.config(settings), tiny.tensors(layout, plain), files=2)
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    weights, inputs = found(tmp_path)
+    assert checkpoint_of(inputs.target).entries == {}
+    assert weights.confirmed_by == "model.safetensors.index.json"
+
+
+def test_a_second_copy_in_mistrals_format_does_not_count(tmp_path):
+    settings, layout, _, plain = EVERY["bf16"]
+    tiny.write(tmp_path, tiny.config(settings), tiny.tensors(layout, plain))
+    (tmp_path / "consolidated.safetensors").write_bytes((tmp_path / "model.safetensors").read_bytes())
+    assert found(tmp_path)[0].confirmed_by == "the safetensors headers"
+
+
+@pytest.mark.parametrize("name", ["AWQ", "GPTQ"])
+def test_layers_that_the_checkpoint_leaves_alone_are_found_in_its_headers(tmp_path, name):
+    """auto_awq.py and auto_gptq.py read the headers where the settings do not name such layers."""
+    settings, layout, axes, plain = EVERY[name]
+    checkpoint = tiny.tensors(layout, plain)
+    for i in range(tiny.LAYERS):
+        matrix = f"model.layers.{i}.mlp.down_proj"
+        for tensor in [key for key in checkpoint if key.startswith(matrix)]:
+            del checkpoint[tensor]
+        checkpoint[f"{matrix}.weight"] = ("F16", tiny.OUTPUTS["down_proj"])
+    tiny.write(tmp_path, tiny.config(settings, "float16"), checkpoint)
+    weights, _ = found(tmp_path, "-tp", "2")
+    expected = tiny.shard_bytes(checkpoint, 2, {**axes, "weight": 0}) + tiny.buffers()
+    assert sum(tensor.bytes for tensor in weights.stages[0].target) == expected
+    assert weights.confirmed_by == "the safetensors headers"
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda data: data[:1], "no length of a safetensors header"),
+        (lambda data: (2**62).to_bytes(8, "little") + data[8:], "no length of a safetensors header"),
+        (lambda data: data[:100], "ends inside its header"),
+        (lambda data: data[:-1], "is not complete"),
+        (lambda data: data[:8] + b"[" + data[9:], "model.safetensors"),
+        (lambda data: data.replace(b'"BF16"', b'"B17"'.ljust(6)), "is no tensor that kvplan knows"),
+        (lambda data: data.replace(b"[512]", b"[-12]"), "is no tensor that kvplan knows"),
+    ],
+)
+def test_damaged_files_are_one_sentence(tmp_path, damage, sentence):
+    settings, layout, _, plain = EVERY["bf16"]
+    tiny.write(tmp_path, tiny.config(settings), tiny.tensors(layout, plain))
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(KvplanError, match=sentence) as raised:
+        header(str(path))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_name_in_the_index_cannot_leave_the_folder(tmp_path):
+    settings, layout, _, plain = EVERY["bf16"]
+    tiny.write(tmp_path, tiny.config(settings), tiny.tensors(layout, plain))
+    index = {"metadata": {"total_size": 1}, "weight_map": {"a": "../../etc/passwd"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    _, inputs = found(tmp_path)
+    assert checkpoint_of(inputs.target).total_bytes == 1
