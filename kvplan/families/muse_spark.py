@@ -48,7 +48,7 @@ _VISION = (
     "pos_emb_height",
     "pos_emb_width",
 )
-_AUDIO = ("conv_kernel_size", "mlp_ratio", "num_attention_heads", "rms_norm_eps")
+_AUDIO = ("conv_kernel_size", "mlp_ratio", "rms_norm_eps")
 
 
 def check_text(config: Config) -> None:
