@@ -49,7 +49,8 @@ def subjects(golden: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     yield "target", golden["architecture"], golden["model"]
     drafter = golden["drafter"]
     if drafter and drafter["architecture"]:
-        yield "drafter", drafter["architecture"], golden["options"]["speculative_config"].get("model")
+        kind = "target" if drafter["method"] == "draft_model" else "drafter"  # a plain draft model is a target's class
+        yield kind, drafter["architecture"], golden["options"]["speculative_config"].get("model")
 
 
 def content() -> str:

@@ -43,7 +43,10 @@ def test_nothing_verified_is_missing_from_the_list() -> None:
 
 def test_every_bundled_model_that_an_engine_plans_is_listed() -> None:
     listed = {id for row in models.found() for id in row.bundled}
-    assert set(ids()) - listed == {"MiniMaxAI/MiniMax-M1-80k"}  # dropped from vLLM after 0.23.0
+    script = _script()
+    planned = {id for _, golden in script.planned() for _, _, id in script.subjects(golden)}
+    assert listed == set(ids()) & planned
+    assert len(listed) >= 0.9 * len(ids())
 
 
 def test_an_architecture_without_goldens_is_said_to_be_not_verified() -> None:
