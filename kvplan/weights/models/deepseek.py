@@ -112,4 +112,5 @@ def deepseek_experts(b: Builder, prefix: str) -> None:
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
         shared_expert(b, f"{prefix}.shared_experts", size * shared, replicates=True)
-    b.experts(prefix, count, hidden, size)
+    sigmoid = correction is not None and config.get("scoring_func") == "sigmoid"
+    b.experts(prefix, count, hidden, size, renormalizes=config.truthy("norm_topk_prob") if sigmoid else None)

@@ -56,16 +56,17 @@ def _mixtral_layer(b: Builder, prefix: str, index: int) -> None:
     projections(b, f"{prefix}.self_attn", heads)
     b.rotary(f"{prefix}.self_attn.rotary_emb", heads.size, positions(config), rope_parameters(config))
     b.attention(f"{prefix}.self_attn.attn")
-    _local_experts(b, f"{prefix}.block_sparse_moe")
+    _local_experts(b, f"{prefix}.block_sparse_moe", renormalizes=True)
     two_norms(b, prefix)
 
 
-def _local_experts(b: Builder, prefix: str) -> None:
+def _local_experts(b: Builder, prefix: str, *, renormalizes: bool) -> None:
     """A router and experts of the size of a dense layer, as many as num_local_experts."""
     config = b.config
     count = config.integer("num_local_experts")
     router(b, f"{prefix}.gate", count)
-    b.experts(prefix, count, config.integer("hidden_size"), config.integer("intermediate_size"))
+    hidden, size = config.integer("hidden_size"), config.integer("intermediate_size")
+    b.experts(prefix, count, hidden, size, renormalizes=renormalizes)
 
 
 def _phimoe_layer(b: Builder, prefix: str, index: int) -> None:
@@ -74,7 +75,7 @@ def _phimoe_layer(b: Builder, prefix: str, index: int) -> None:
     projections(b, f"{prefix}.self_attn", heads, bias=True)
     b.rotary(f"{prefix}.self_attn.rotary_emb", heads.size, positions(config), rope_parameters(config))
     b.attention(f"{prefix}.self_attn.attn")
-    _local_experts(b, f"{prefix}.block_sparse_moe")
+    _local_experts(b, f"{prefix}.block_sparse_moe", renormalizes=False)
     for name in ("input_layernorm", "post_attention_layernorm"):
         b.norm(f"{prefix}.{name}", config.integer("hidden_size"), bias=True)
 
@@ -105,7 +106,7 @@ def shared_experts(b: Builder, prefix: str, *, gate_dtype: str | None = None) ->
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
         shared_expert(b, f"{prefix}.shared_experts", size * shared)
-    b.experts(prefix, count, hidden, size)
+    b.experts(prefix, count, hidden, size, renormalizes=config.truthy("norm_topk_prob"))
 
 
 def _ernie_layer(b: Builder, prefix: str, index: int) -> None:
@@ -140,7 +141,7 @@ def _ernie_experts(b: Builder, prefix: str) -> None:
     shared = config.integer("moe_num_shared_experts", 0, minimum=0)
     if shared:
         shared_expert(b, f"{prefix}.shared_experts", size * shared)
-    b.experts(prefix, count, config.integer("hidden_size"), size)
+    b.experts(prefix, count, config.integer("hidden_size"), size, renormalizes=False)
 
 
 def _minimax_layer(b: Builder, prefix: str, index: int) -> None:
