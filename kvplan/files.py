@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 from kvplan.errors import KvplanError
 
-
 _HANDED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Pipes that the shell hands over: somebody writes to them."""
 
