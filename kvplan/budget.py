@@ -3,16 +3,18 @@
 requested = ceil(usable x --gpu-memory-utilization) (`request_memory`, vllm/v1/worker/utils.py); the KV cache gets what
 the weights and the profile run leave of it (`determine_available_memory`, vllm/v1/worker/gpu_worker.py). Weights are
 derived from the configs, as vLLM creates them. The rest (activations, CUDA graphs, CUDA's own memory) is measured by
-vLLM and not derived here: it is given, or read of a start-up's log, or left out, which makes the result a bound.
+vLLM: it is given, or read of a start-up's log, or else estimated (`kvplan.estimates`), which makes the result an
+interval.
 """
 
 from __future__ import annotations
 
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvplan.engine.args import EngineConfig
 from kvplan.errors import KvplanError
+from kvplan.estimates import Estimate, estimate
 from kvplan.sources import Source
 
 GIVEN = "--weights-bytes"
@@ -50,6 +52,8 @@ class Budget(NamedTuple):
     weights_source: str
     rest: Rest | None
     """None: not known; ``memory`` then is more than vLLM can give the KV cache."""
+    estimate: Estimate | None = None
+    """What takes the place of a rest that is not known; None where it cannot be estimated either."""
 
     @property
     def requested_bytes(self) -> int:
@@ -58,8 +62,38 @@ class Budget(NamedTuple):
     @property
     def memory(self) -> tuple[int, ...]:
         """KV budget per stage, at least 0: exact but for ``rest``, a bound where that is not known."""
-        taken = 0 if self.rest is None else self.rest.bytes
+        return self.less(0 if self.rest is None else self.rest.bytes)
+
+    @property
+    def interval(self) -> tuple[tuple[int, ...], ...]:
+        """KV budgets per stage: the least, the expected and the most; all the same where nothing is estimated."""
+        if self.rest is not None or self.estimate is None:
+            return (self.memory,) * 3
+        return tuple(self.less(taken) for taken in (self.estimate.most, self.estimate.bytes, self.estimate.least))
+
+    def less(self, taken: int) -> tuple[int, ...]:
+        """What is requested less the weights and ``taken``, per stage and at least 0."""
         return tuple(max(0, self.requested_bytes - stage.total - taken) for stage in self.weights)
+
+    def document(self) -> dict[str, Any]:
+        """The budget as JSON: bytes per rank, a number for each pipeline stage where there may be several.
+
+        ``source`` says how far to trust ``bytes``: given (the rest was), estimated, or a bound.
+        """
+        least, expected, most = self.interval
+        lines = () if self.rest is not None or self.estimate is None else self.estimate.lines
+        return {
+            "source": "given" if self.rest is not None else "estimated" if self.estimate is not None else "bound",
+            "requested_bytes": self.requested_bytes,
+            "weights_bytes": [stage.total for stage in self.weights],
+            "drafter_bytes": [stage.drafter for stage in self.weights],
+            "weights_source": self.weights_source,
+            "rest_bytes": None if self.rest is None else self.rest.bytes,
+            "bytes": list(expected),
+            "low": list(least),
+            "high": list(most),
+            "lines": [{"what": line.what, "bytes": line.bytes, "how": line.how} for line in lines],
+        }
 
 
 def budget(
@@ -75,10 +109,11 @@ def budget(
             f"--gpu {config.gpu.name}: how much memory CUDA reports is not known; give --kv-cache-memory-bytes."
         )
     if weights_bytes is not None:
-        weights = (Weights(weights_bytes),) * config.pipeline_parallel_size
-        return Budget(usable, config.args.gpu_memory_utilization, weights, GIVEN, rest)
-    weights, source = derived(config, target, drafter)
-    return Budget(usable, config.args.gpu_memory_utilization, weights, source, rest)
+        weights, source = (Weights(weights_bytes),) * config.pipeline_parallel_size, GIVEN
+    else:
+        weights, source = derived(config, target, drafter)
+    estimated = estimate(config) if rest is None else None
+    return Budget(usable, config.args.gpu_memory_utilization, weights, source, rest, estimated)
 
 
 def derived(config: EngineConfig, target: Source, drafter: Source | None) -> tuple[tuple[Weights, ...], str]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from kvplan.commands.deployment import Choices, ignored, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.errors import KvplanError
-from kvplan.pipeline import Inputs, plan_read, read
+from kvplan.pipeline import Inputs, PlanRequest, plan_read, read
 from kvplan.report.style import VIEW, View
-from kvplan.result import Result
+from kvplan.result import Plan, Result
 from kvplan.units import human_readable_bytes
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def run(
     """Plan and report; ``verbose``: with what was ignored of the line.
 
     Without a KV budget it comes from the GPU: exactly, where ``non_kv_memory_bytes`` or ``from_log`` says what a
-    start-up takes besides the weights; else the text has a bound. Exit code 1 where the plan that the engine would use
-    does not fit or cannot be grouped.
+    start-up takes besides the weights; else the text has an estimate with its interval. Exit code 1 where the plan
+    that the engine would use does not fit or cannot be grouped.
     """
     one_of("--format", format, FORMATS)
     count = None if num_speculative_tokens is None else positive("--num-speculative-tokens", num_speculative_tokens)
@@ -80,16 +80,25 @@ def run(
         return advise(wanted, result, lambda changed: plan_read(changed, inputs, only_used=True))
 
     told = ignored(words, choices, env) if verbose else ()
-    text = render(result, format, view, advice)
+    if format == "json" and found is not None:
+        from kvplan.report.document import to_document, to_json
+
+        text = to_json({**to_document(result), "budget": found.document()})
+    else:
+        text = render(result, format, view, advice)
     if format == "text" and found is not None:
-        bound = None
-        if found.rest is None:
-            most = plan_read(wanted._replace(available_memory_bytes=found.memory), inputs, only_used=True)
-            bound = most.plans[most.selected]
         from kvplan.report.budget_text import budget_lines
 
-        text += "\n" + "\n".join(budget_lines(found, bound, view)) + "\n"
+        text += "\n" + "\n".join(budget_lines(found, _plans(found, wanted, inputs), view)) + "\n"
     return Outcome(text, DOES_NOT_FIT if failed else FITS, told)
+
+
+def _plans(found: Budget, wanted: PlanRequest, inputs: Inputs) -> tuple[Plan, ...]:
+    """The plans with the least, the expected and the most memory; none where the budget is no estimate."""
+    if found.rest is not None:
+        return ()
+    planned = (plan_read(wanted._replace(available_memory_bytes=m), inputs, only_used=True) for m in found.interval)
+    return tuple(result.plans[result.selected] for result in planned)
 
 
 def _budget(result: Result, inputs: Inputs, given: Mapping[str, str | None]) -> Budget | None:

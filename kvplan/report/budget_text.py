@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvplan.budget import Budget
+from kvplan.estimates import HIGHEST, LOWEST, Estimate
 from kvplan.report.lines import wrap
 from kvplan.report.numbers import gib, number
 from kvplan.report.style import View
 from kvplan.result import Plan
 
 
-def budget_lines(found: Budget, bound: Plan | None, view: View) -> list[str]:
-    """The section. ``bound``: the plan with everything that the weights leave, where the rest is not known."""
+def budget_lines(found: Budget, plans: Sequence[Plan], view: View) -> list[str]:
+    """The section. ``plans``: those with the least, the expected and the most memory, where the budget is estimated."""
     words = [
         f"{gib(found.requested_bytes)} of the GPU's {gib(found.usable_bytes)}: --gpu-memory-utilization "
         f"{found.gpu_memory_utilization:g}"
@@ -21,16 +24,44 @@ def budget_lines(found: Budget, bound: Plan | None, view: View) -> list[str]:
         words.append(f"{where}- {gib(stage.total)} weights per rank ({found.weights_source}){drafter}")
     if found.rest is not None:
         words.append(f"- {gib(found.rest.bytes)} activations, CUDA graphs and the like ({found.rest.source})")
-        words.append(f"= {', '.join(gib(each) for each in found.memory)} for the KV cache")
+        words.append(f"= {_each(found.memory)} for the KV cache")
+    elif found.estimate is not None:
+        words += _estimated(found, found.estimate, plans)
     else:
         words.append("- activations, CUDA graphs and CUDA's own memory: not derived; vLLM measures them as it starts")
-        words.append(f"at most {', '.join(gib(each) for each in found.memory)} for the KV cache{_holds(bound)}")
+        words.append(f"at most {_each(found.memory)} for the KV cache{_holds(plans)}")
+    if found.rest is None:
         words.append("give what they take with --non-kv-memory-bytes or --from-log LOG, or --kv-cache-memory-bytes")
     lines = [line for text in words for line in wrap(text, view.columns, "  ", "    ")]
     return view.titled("Budget", lines)
 
 
-def _holds(bound: Plan | None) -> str:
+def _estimated(found: Budget, estimate: Estimate, plans: Sequence[Plan]) -> list[str]:
+    """One line for each estimate, and the interval that follows from their error."""
+    least, expected, most = found.interval
+    lines = [f"- about {gib(line.bytes)} {line.what} ({line.how})" for line in estimate.lines]
+    error = f"x{LOWEST:g} to x{HIGHEST:g} of these estimates"
+    return [
+        *lines,
+        f"= about {_each(expected)} for the KV cache; {_each(least)} to {_each(most)} at {error}",
+        *_tokens(plans),
+    ]
+
+
+def _tokens(plans: Sequence[Plan]) -> list[str]:
+    counts = [plan.kv_cache_size_tokens for plan in plans if plan.error is None]
+    if len(counts) < 3 or None in counts:
+        return []
+    least, expected, most = (number(count) for count in counts if count is not None)
+    return [f"about {expected} tokens; {least} to {most}"]
+
+
+def _each(memory: Sequence[int]) -> str:
+    return ", ".join(gib(size) for size in memory)
+
+
+def _holds(plans: Sequence[Plan]) -> str:
+    bound = plans[-1] if plans else None
     if bound is None or bound.error is not None or bound.kv_cache_size_tokens is None:
         return ""
     return f", so at most {number(bound.kv_cache_size_tokens)} tokens"
