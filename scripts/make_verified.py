@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from kvplan.families import architectures  # noqa: E402
+
 GOLDENS = ROOT / "tests" / "goldens"
 BUNDLED = ROOT / "model_configs"
 OUTPUT = ROOT / "kvplan" / "verified.json"
@@ -44,13 +48,26 @@ def is_bundled(id: str | None) -> bool:
     return isinstance(id, str) and (BUNDLED / f"{id.replace('/', '__')}.json").is_file()
 
 
+def named_architecture(id: str | None) -> str | None:
+    """The architecture that a config itself names; vLLM resolves some to a class of another name."""
+    for folder, file in ((BUNDLED, f"{str(id).replace('/', '__')}.json"), (GOLDENS / "configs", f"{id}.json")):
+        if (folder / file).is_file():
+            named = json.loads((folder / file).read_text(encoding="utf-8")).get("architectures")
+            return str(named[0]) if named else None
+    return None
+
+
 def subjects(golden: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
-    """Kind, architecture and id of the models of a deployment."""
+    """Kind, architecture and id of the models of a deployment; a drafter also under the name in its own config."""
     yield "target", golden["architecture"], golden["model"]
     drafter = golden["drafter"]
     if drafter and drafter["architecture"]:
-        kind = "target" if drafter["method"] == "draft_model" else "drafter"  # a plain draft model is a target's class
-        yield kind, drafter["architecture"], golden["options"]["speculative_config"].get("model")
+        id = golden["options"]["speculative_config"].get("model")
+        if drafter["method"] == "draft_model":
+            yield "target", drafter["architecture"], id  # a plain draft model is a target's class
+            return
+        for name in {drafter["architecture"], named_architecture(id)} & architectures("drafters").keys():
+            yield "drafter", name, id
 
 
 def content() -> str:

@@ -13,7 +13,8 @@ from typing import Any
 from . import checkpoint, describe, device, fold, groupings, meta, ranks, startup
 from .case import Case
 
-_REFUSALS = (ValueError, AssertionError, NotImplementedError, RuntimeError, TypeError, KeyError, AttributeError)
+_REFUSALS = (ValueError, AssertionError, RuntimeError, TypeError, LookupError, ArithmeticError, AttributeError)
+"""What stops vLLM before it has specs. A missing package is not among them: that is this environment's fault."""
 OWN_OPTIONS = ("min_kv_cache_group_layers",)
 
 

@@ -10,6 +10,9 @@ from typing import Any
 from . import describe, groupings
 from .worker import Stage
 
+_STOPS = (ValueError, AssertionError, RuntimeError, TypeError, LookupError, ArithmeticError, StopIteration)
+"""What the engine dies of while it plans and binds the cache, in clear words or not."""
+
 
 class _Executor:
     """What `EngineCore` asks its workers while it sets up the cache."""
@@ -36,7 +39,7 @@ class _Executor:
         self.record["num_blocks"] = caches[0].num_blocks
         try:
             sizes = [stage.bind(cache, self.layout) for stage, cache in zip(self.stages, caches, strict=True)]
-        except (ValueError, AssertionError, NotImplementedError, RuntimeError, LookupError, StopIteration) as error:
+        except _STOPS as error:
             self.record["binding"] = describe.failure(error, "bind")
             return
         self.record["kernel_block_sizes"] = sizes[0] if len(sizes) == 1 else sizes
@@ -115,7 +118,7 @@ def start(
             _watching(record, made, layout),
         ):
             scheduled = EngineCore._initialize_kv_caches(engine, config)
-    except (ValueError, AssertionError, NotImplementedError, RuntimeError, TypeError, ZeroDivisionError) as error:
+    except _STOPS as error:
         record["error"] = describe.failure(error, _step(record))
         return record
     finally:

@@ -29,6 +29,7 @@ PACKAGES = (
     "cuda",
     "cudnn",
     "tilelang",
+    "arctic_inference",
 )
 """Import names of packages that vLLM's CUDA wheel requires, or whose kernels its images carry."""
 
