@@ -68,7 +68,9 @@ def main() -> int:
             print("stopped; run again with --missing", file=sys.stderr)
             break
         try:
-            golden = record.in_child(lambda case=case: record.record(case, checkpoints), quiet=not arguments.v)
+            golden = record.in_child(
+                lambda case=case: record.record(case, checkpoints, arguments.v), quiet=not arguments.v
+            )
         except RuntimeError as error:
             print(f"{case.id}: {error}", file=sys.stderr)
             failed += 1

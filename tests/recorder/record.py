@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -71,8 +70,11 @@ def vllm_version() -> str:
     return str(vllm.__version__)
 
 
-def record(case: Case, checkpoints: checkpoint.Checkpoints) -> dict[str, Any]:
-    """The golden of a case: its fields, and what vLLM makes of it or the step at which it stops."""
+def record(case: Case, checkpoints: checkpoint.Checkpoints, verbose: bool = False) -> dict[str, Any]:
+    """The golden of a case: its fields, and what vLLM makes of it or the step at which it stops.
+
+    ``verbose``: show on stderr where vLLM stopped.
+    """
     from kvplan import gpus
 
     os.environ.update(case.env)
@@ -86,7 +88,7 @@ def record(case: Case, checkpoints: checkpoint.Checkpoints) -> dict[str, Any]:
         step = "model"
         stages = _stages(config)
     except _REFUSALS as error:
-        if "-v" in sys.argv:
+        if verbose:
             traceback.print_exc()
         return {**golden, "error": describe.failure(error, step)}
     return golden | {"resolved": resolved} | _planned(case, config, stages)
