@@ -175,7 +175,7 @@ def validate(layout: str, page_sizes: Iterable[int], num_groups: int) -> None:
     if len(sizes) <= 1:
         return
     if not is_block_compact(layout) or (num_groups > 1 and is_layer_compact(layout)):
-        shown = ", ".join(map(str, sizes[:6])) + (", ..." if len(sizes) > 6 else "")
+        shown = ", ".join(map(str, sizes[:6])) + (" and more" if len(sizes) > 6 else "")
         raise Refused(
             f"KV cache layout {layout} cannot hold pages of different sizes ({shown} bytes) side by side; "
             f"set {ENVIRONMENT_VARIABLE}=BLHNC."
