@@ -41,6 +41,24 @@ def loads(plan: Plan, config: EngineConfig, most: int = 4) -> list[Load]:
     return out
 
 
+def longest_for(plan: Plan, config: EngineConfig, requests: int) -> int | None:
+    """Tokens of the longest requests of which so many fit at once beside the null block, at most max_model_len.
+
+    None without a budget, where not even one token each fits, or where the specs' rule is not the plan's (`loads`).
+    """
+    most = plan.max_model_len or config.max_model_len
+    if plan.num_blocks is None or not plan.groups or blocks_of(plan, config, most) != plan.blocks_per_request:
+        return None
+    least, each = 0, (plan.num_blocks - 1) // requests
+    while least < most:
+        middle = (least + most + 1) // 2
+        if blocks_of(plan, config, middle) <= each:
+            least = middle
+        else:
+            most = middle - 1
+    return least or None
+
+
 def blocks_of(plan: Plan, config: EngineConfig, length: int) -> int:
     """Blocks that one request of ``length`` tokens holds at most."""
     limits = Limits(

@@ -17,6 +17,9 @@ def length_words(result: Result) -> str:
     return number(result.plans[result.selected].max_model_len or result.config.max_model_len)
 
 
+_AT_ONCE = (1, 4, 16, 64, 256, 1024)
+
+
 def _holder(result: Result) -> costs.Holder:
     return costs.Holder(result.plans[result.selected], {layer.name: layer for layer in result.layers}, result.options())
 
@@ -105,7 +108,18 @@ def _loads(plan: Plan, max_num_seqs: int, result: Result, view: View) -> list[st
     lines = table(columns, rows, view.columns, view.glyphs.ellipsis)
     if any(row[-1] for row in rows):
         lines += wrap(f"** more than --max-num-seqs {max_num_seqs}, which then is the limit", view.columns, "  ")
-    return lines
+    return [*lines, *_longest(plan, max_num_seqs, result, view)]
+
+
+def _longest(plan: Plan, max_num_seqs: int, result: Result, view: View) -> list[str]:
+    """The longest context of some numbers of requests at once, where it is shorter than max_model_len."""
+    counts = [count for count in _AT_ONCE if count <= max_num_seqs]
+    found = [(count, capacity.longest_for(plan, result.config, count)) for count in counts]
+    shorter = [(count, length) for count, length in found if length is not None and length != plan.max_model_len]
+    if not shorter:
+        return []
+    words = ", ".join(f"{number(count)} x {number(length)}" for count, length in shorter[:4])
+    return wrap(f"longest context of requests at once: {words} tokens", view.columns, "  ", "    ")
 
 
 def request_lines(result: Result, view: View) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvplan.prefix_hits import shortest_hit
 from kvplan.report import capacity, diagram, kinds, padding
 from kvplan.report.capacity_text import capacity_lines, length_words, request_lines
 from kvplan.report.decision import decide, engine_words, error_words, gpus
@@ -102,7 +103,8 @@ def _block(result: Result) -> str:
 
 def _prefix(result: Result) -> str:
     config = result.config
-    unit = capacity.prefix_unit(result.plans[result.selected], config)
+    plan = result.plans[result.selected]
+    unit = shortest_hit(plan, config) or capacity.prefix_unit(plan, config)
     if not config.enable_prefix_caching or unit is None:
         return "on" if config.enable_prefix_caching else "off"
     mode = f", --mamba-cache-mode {config.mamba_cache_mode}" if config.is_hybrid else ""

@@ -216,7 +216,7 @@ KV dtype      --kv-cache-dtype auto, stored as bfloat16
 block         16 tokens
 limits        --max-model-len 40960, --max-num-seqs 1024
 in flight     16,384 tokens: 2 batches of --max-num-batched-tokens 8192
-prefix cache  on; a prompt shorter than 16 tokens never hits
+prefix cache  on; a prompt shorter than 17 tokens never hits
 
 36 layers with a cache
      layers  what they cache  heads x size  dtype     block    page  backend
@@ -243,6 +243,8 @@ Capacity (main)
              4,096     256   576 MiB            177.78
             16,384   1,024  2.25 GiB             44.44
             40,960   2,560  5.62 GiB             17.78
+  longest context of requests at once: 64 x 11,376, 256 x 2,832, 1,024 x 704
+    tokens
 
 One request (main)
   0 B fixed + 144 KiB (147,456 bytes) per token; at 40,960 tokens 5.62 GiB:
@@ -269,7 +271,7 @@ KV dtype      --kv-cache-dtype auto, stored as bfloat16
 block         16 tokens
 limits        --max-model-len 40960, --max-num-seqs 1024
 in flight     16,384 tokens: 2 batches of --max-num-batched-tokens 8192
-prefix cache  on; a prompt shorter than 16 tokens never hits
+prefix cache  on; a prompt shorter than 17 tokens never hits
 
 36 layers with a cache
      layers  what they cache  heads x size  dtype     block    page  backend
@@ -381,7 +383,7 @@ KV dtype      --kv-cache-dtype auto, stored as bfloat16
 block         16 tokens
 limits        --max-model-len 131072, --max-num-seqs 1024
 in flight     32,768 tokens: 2 batches of --max-num-batched-tokens 16384
-prefix cache  on; a prompt shorter than 16 tokens never hits
+prefix cache  on; a prompt shorter than 17 tokens never hits
 
 62 layers with a cache
      layers  what they cache       heads x size  dtype     block     page  backend
@@ -420,6 +422,7 @@ Capacity (main)
             16,384   7,174   8.76 GiB             11.42
             65,536  16,774  20.48 GiB              4.88
            131,072  20,870  25.48 GiB              3.93
+  longest context of requests at once: 4 x 124,816, 16 x 11,680, 64 x 2,896, 256 x 704 tokens
 
 One request (main)
   15.48 GiB fixed + 80 KiB (81,920 bytes) per token; at 131,072 tokens 25.48 GiB:
@@ -450,7 +453,7 @@ block         64 tokens
 limits        --max-model-len 163840, --max-num-seqs 1024
 in flight     16,384 tokens: 2 batches of --max-num-batched-tokens
               8192
-prefix cache  on; a prompt shorter than 64 tokens never hits
+prefix cache  on; a prompt shorter than 65 tokens never hits
 
 122 layers with a cache
      layers  what they cache  heads x size  block      page
@@ -481,6 +484,8 @@ Capacity (main)
             65,536   1,024    2.93 GiB            340.85
            163,840   2,560    7.33 GiB            136.34
   ** more than --max-num-seqs 1024, which then is the limit
+  longest context of requests at once: 256 x 87,232, 1,024 x 21,760
+    tokens
 
 One request (main)
   0 B fixed + 46.94 KiB (48,068 bytes) per token; at 163,840 tokens
