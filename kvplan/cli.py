@@ -214,6 +214,44 @@ def compare(
 
 
 @app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+def fit(
+    words: Words = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option("--gpus", metavar="NAME", help="The node's GPU.", autocompletion=_offers("gpus")),
+    ] = None,
+    concurrency: Annotated[
+        str, typer.Option("--concurrency", metavar="N", help="Requests of --max-model-len at once.")
+    ] = "1",
+    gpus_per_node: Annotated[str, typer.Option("--gpus-per-node", metavar="N", help="GPUs of the node.")] = "8",
+    drafter: Drafter = None,
+    method: Method = None,
+    num_speculative_tokens: DraftTokens = None,
+    offline: Offline = False,
+    format: ShortFormat = "text",
+    output: Output = None,
+    ascii: Ascii = False,
+) -> None:
+    """The smallest -tp and -pp on one node that starts and serves a load."""
+    from kvplan.commands import fit as command
+
+    _finish(
+        command.run(
+            words or [],
+            _choices(gpus, method=method, offline=offline),
+            os.environ,
+            concurrency=concurrency,
+            gpus_per_node=gpus_per_node,
+            drafter=drafter,
+            num_speculative_tokens=num_speculative_tokens,
+            format=format,
+            view=_view(output, ascii),
+        ),
+        output,
+    )
+
+
+@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
 def layers(
     words: Words = None,
     gpu: GpuName = None,
