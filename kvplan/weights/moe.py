@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.hf.config import Config
 from kvplan.weights.attention import gated_mlp
 from kvplan.weights.builder import Builder
 
@@ -26,6 +27,12 @@ def router(
     b.replicated(prefix, b.config.integer("hidden_size"), experts, dtype=dtype, bias=bias, quantized=quantized)
     if correction is not None:
         b.add(f"{prefix}.{correction}", experts, FLOAT)
+
+
+def renormalizes(config: Config, *names: str) -> bool | None:
+    """Whether the chosen experts' weights are made to sum to one; None where the config does not say."""
+    name = next((name for name in (*names, "norm_topk_prob") if name in config), None)
+    return None if name is None else config.truthy(name)
 
 
 def shared_expert(b: Builder, prefix: str, size: int, *, replicates: bool = False) -> None:

@@ -14,7 +14,7 @@ from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import FIRST, Frame, decoder
 from kvplan.weights.mla import indexer, indexer_rotary, latent_attention
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
+from kvplan.weights.moe import CORRECTION, FLOAT, renormalizes, router, shared_expert
 from kvplan.weights.names import GATE_UP, Packed, Renames
 from kvplan.weights.vision.kimi import kimi_vision
 
@@ -113,4 +113,4 @@ def deepseek_experts(b: Builder, prefix: str) -> None:
     if shared:
         shared_expert(b, f"{prefix}.shared_experts", size * shared, replicates=True)
     sigmoid = correction is not None and config.get("scoring_func") == "sigmoid"
-    b.experts(prefix, count, hidden, size, renormalizes=config.truthy("norm_topk_prob") if sigmoid else None)
+    b.experts(prefix, count, hidden, size, renormalizes=renormalizes(config) if sigmoid else None)

@@ -12,7 +12,7 @@ from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import Frame, decoder
 from kvplan.weights.mla import indexer, latent_attention
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import FLOAT, router, shared_expert
+from kvplan.weights.moe import FLOAT, renormalizes, router, shared_expert
 from kvplan.weights.names import GATE_UP, Packed
 
 ARCHITECTURES = ("HYV4ForCausalLM",)
@@ -84,4 +84,4 @@ def _experts(b: Builder, prefix: str) -> None:
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
         shared_expert(b, f"{prefix}.shared_experts", size * shared)
-    b.experts(prefix, count, config.integer("hidden_size"), size)
+    b.experts(prefix, count, config.integer("hidden_size"), size, renormalizes=renormalizes(config, "route_norm"))

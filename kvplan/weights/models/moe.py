@@ -10,7 +10,7 @@ from kvplan.weights.attention import HEAD, gated_mlp, heads_of, positions, proje
 from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import ALWAYS, FIRST, Frame, decoder
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
+from kvplan.weights.moe import CORRECTION, FLOAT, renormalizes, router, shared_expert
 from kvplan.weights.names import GATE_UP, NO_RENAMES, QKV, Renames
 
 ARCHITECTURES = (
@@ -106,7 +106,7 @@ def shared_experts(b: Builder, prefix: str, *, gate_dtype: str | None = None) ->
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
         shared_expert(b, f"{prefix}.shared_experts", size * shared)
-    b.experts(prefix, count, hidden, size, renormalizes=config.truthy("norm_topk_prob"))
+    b.experts(prefix, count, hidden, size, renormalizes=renormalizes(config))
 
 
 def _ernie_layer(b: Builder, prefix: str, index: int) -> None:

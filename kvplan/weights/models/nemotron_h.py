@@ -10,7 +10,7 @@ from kvplan.model import Model
 from kvplan.weights.attention import heads_of, projections
 from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import ALWAYS, Frame, decoder
-from kvplan.weights.moe import CORRECTION, FLOAT, router
+from kvplan.weights.moe import CORRECTION, FLOAT, renormalizes, router
 from kvplan.weights.names import QKV, Packed, Renames
 from kvplan.weights.states import mamba2
 
@@ -101,5 +101,5 @@ def _experts(b: Builder, prefix: str) -> None:
         b.replicated(f"{prefix}.fc1_latent_proj", hidden, latent, bias=bias)
         b.replicated(f"{prefix}.fc2_latent_proj", latent, hidden, bias=bias)
     size = config.integer("moe_intermediate_size")
-    renormalizes = True if config.truthy("norm_topk_prob") else None
-    b.experts(prefix, count, latent or hidden, size, gated=False, activation="relu2_no_mul", renormalizes=renormalizes)
+    normalized = renormalizes(config) or None
+    b.experts(prefix, count, latent or hidden, size, gated=False, activation="relu2_no_mul", renormalizes=normalized)

@@ -7,7 +7,7 @@ from kvplan.weights.attention import gated_mlp, heads_of, positions, projections
 from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import ALWAYS, Frame, decoder
 from kvplan.weights.models.llama import check_dual_chunk, qwen3_attention, two_norms
-from kvplan.weights.moe import router, shared_expert, shared_expert_gate
+from kvplan.weights.moe import renormalizes, router, shared_expert, shared_expert_gate
 from kvplan.weights.names import GATE_UP, NO_RENAMES, QKV, Renames
 
 ARCHITECTURES = ("Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM")
@@ -83,5 +83,5 @@ def routed(b: Builder, prefix: str) -> None:
         config.integer("num_experts"),
         config.integer("hidden_size"),
         config.integer("moe_intermediate_size"),
-        renormalizes=config.truthy("norm_topk_prob"),
+        renormalizes=renormalizes(config),
     )
