@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kvplan.engine.args import EngineConfig
 from kvplan.engine.draft import shares_target_positions
+from kvplan.errors import Refused
 from kvplan.model import Model
 from kvplan.sides import drafter_model, target_model
 from kvplan.weights.builder import Builder
@@ -19,6 +20,15 @@ from kvplan.weights.registry import find
 
 _SHARING_MODULES = ("MiniMaxM3MTP",)
 """Prediction modules that find the target's embedding on the last stage."""
+_UNKNOWN_FLAGS = (
+    "enable_lora",
+    "dcp_q_replicate",
+    "cpu_offload_gb",
+    "offload_group_size",
+    "enable_eplb",
+    "quantization_config",
+)
+_UNKNOWN_VARIABLES = ("VLLM_REPLICATE_EMBED", "VLLM_DCP_Q_REPLICATE")
 Settings = Mapping[str, Any] | None
 Tables = set[tuple[Any, ...]]
 
@@ -32,6 +42,7 @@ class Stage(NamedTuple):
 
 def deployment(engine: EngineConfig, settings: Settings = None, draft_settings: Settings = None) -> tuple[Stage, ...]:
     """Every stage's tensors; the settings are the checkpoints' quantisations. Refused by name where not known."""
+    _check_options(engine)
     target = target_model(engine)
     drafter = drafter_model(engine, target)
     stages = []
@@ -42,6 +53,15 @@ def deployment(engine: EngineConfig, settings: Settings = None, draft_settings: 
         extra = drafted(drafter, settings, draft_settings, tables) if drafter is not None and last else []
         stages.append(Stage(tuple(own), tuple(extra)))
     return tuple(stages)
+
+
+def _check_options(engine: EngineConfig) -> None:
+    """Refused with an option that changes which tensors a rank holds, and that kvplan does not follow."""
+    flags, env = engine.args.additional_flags, engine.args.env
+    given = [f"--{name.replace('_', '-')}" for name in _UNKNOWN_FLAGS if flags.get(name)]
+    given += [f"{name}={env[name]}" for name in _UNKNOWN_VARIABLES if env.get(name, "0").lower() in ("1", "true")]
+    if given:
+        raise Refused(f"{given[0]}: the weights with it are not known to kvplan; give --weights-bytes.")
 
 
 def stored_bytes(engine: EngineConfig, settings: Settings = None) -> int:
