@@ -50,6 +50,8 @@ def renames(model: Model) -> Renames | None:
 
 def weights(b: Builder) -> None:
     outer = ""
+    if b.model.architecture == "GlmMoeDsaForCausalLM" and b.model.engine.decode_context_parallel_size > 1:
+        b.refuse("with --decode-context-parallel-size, whose ranks repeat the queries' projection,")
     if b.model.architecture == _KIMI:
         outer = "language_model."
         kimi_vision(b)

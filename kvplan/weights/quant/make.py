@@ -102,7 +102,8 @@ def _group(inner: Mapping[str, Any]) -> int:
 
 
 def _compressed(settings: Mapping[str, Any], packed: Packed, renames: Renames | None) -> Unquantized:
-    from kvplan.weights.quant.compressed import CompressedTensors, groups_of
+    from kvplan.weights.quant.compressed import CompressedTensors
+    from kvplan.weights.quant.compressed_groups import groups_of
 
     if settings.get("transform_config"):
         raise Refused("quantization_config: transform_config is not known to kvplan's weights; give --weights-bytes.")
