@@ -75,6 +75,7 @@ def estimate(config: EngineConfig, release: tuple[int, int] = (0, 33)) -> Estima
         lines.append(Line("sampler state", size, "penalties of max_num_seqs x vocabulary"))
     if config.use_mla:
         lines.append(Line("absorbed matrices", _absorbed(config), "latent attention's up-projections once more"))
+    lines.append(_own_head(config))
     lines.append(_graphs(config, release))
     lines.append(_outside_torch(config))
     return Estimate(tuple(line for line in lines if line.bytes))
@@ -130,6 +131,18 @@ def _absorbed(config: EngineConfig) -> int:
     heads = _size(text, "num_attention_heads") // config.tensor_parallel_size
     layers = -(-_size(text, "num_hidden_layers") // config.pipeline_parallel_size)
     return heads * width * _size(text, "kv_lora_rank") * layers * 2
+
+
+def _own_head(config: EngineConfig) -> Line:
+    """The output head of a drafter with a vocabulary of its own: it cannot share the target's as others do."""
+    draft = None if config.speculative is None else config.speculative.draft
+    rows = 0 if draft is None else _size(draft.text, "draft_vocab_size")
+    if draft is None or rows in (0, _vocabulary(config.target.text)):
+        return Line("drafter's head", 0, "")
+    part = -(-(-(-rows // 64) * 64) // config.tensor_parallel_size)
+    return Line(
+        "drafter's head", part * _size(draft.text, "hidden_size") * _element(config), "draft_vocab_size x width"
+    )
 
 
 def _graphs(config: EngineConfig, release: tuple[int, int]) -> Line:

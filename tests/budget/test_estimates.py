@@ -50,6 +50,13 @@ def test_the_interval_lies_around_the_sum():
     assert (found.least, found.most) == (round(found.bytes * LOWEST), round(found.bytes * HIGHEST))
 
 
+def test_a_drafter_with_a_vocabulary_of_its_own_keeps_its_head():
+    """32,000 rows of 4,096 bfloat16, half of them on each of two ranks."""
+    spec = '{"method": "eagle3", "model": "AngelSlim/Qwen3-8B_eagle3", "num_speculative_tokens": 3}'
+    found = estimate(config("Qwen/Qwen3-8B", "-tp", "2", "--speculative-config", spec))
+    assert {line.what: line.bytes for line in found.lines}["drafter's head"] == 16_000 * 4_096 * 2
+
+
 def test_eager_mode_captures_no_graphs():
     assert not any(line.what == "CUDA graphs" for line in estimate(config("Qwen/Qwen3-8B", "--enforce-eager")).lines)
 
