@@ -34,7 +34,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "whole": {"type": ["integer", "string"]},
     "number": {"type": ["number", "string"]},
     "text": {"type": ["string", "number"]},
-    "mapping": {"type": ["object", "string"]},
+    "mapping": {"type": ["object", "string", "number", "boolean"]},  # vLLM reads such flags as any JSON
     "list": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/scalar"}}, {"type": ["string", "number"]}]},
 }
 
@@ -60,7 +60,7 @@ OWN = {
     "drafter": (TEXT, "A path, a bundled id or a hub id."),
     "method": (TEXT, "Speculative method, where the drafter does not tell it."),
     "num_speculative_tokens": (COUNT, "Tokens drafted at a time."),
-    "kv_cache_layout": ({"$ref": "#/$defs/scalar"}, "As the variable VLLM_KV_CACHE_LAYOUT."),
+    "kv_cache_layout": (TEXT, "As the variable VLLM_KV_CACHE_LAYOUT."),
     "env": (
         {"type": "object", "additionalProperties": {"$ref": "#/$defs/scalar"}},
         "VLLM_* environment variables of the deployment.",

@@ -181,9 +181,8 @@ def _env(given: Mapping[str, Node], file: str) -> dict[str, str]:
             if isinstance(node.value, (dict, list)) or node.value is None:
                 raise _error(file, node.line, f"env {key} must be text")
             found[key] = str(node.value)
-    if "kv_cache_layout" in given:
-        found["VLLM_KV_CACHE_LAYOUT"] = str(given["kv_cache_layout"].value)
-    return found
+    layout = _text(given, "kv_cache_layout", file, 0)
+    return found if layout is None else {**found, "VLLM_KV_CACHE_LAYOUT": layout}
 
 
 def _memory(given: Mapping[str, Node], file: str) -> tuple[int, ...] | None:
