@@ -12,6 +12,7 @@ from kvplan.connectors import deployment_layout
 from kvplan.drafters.checks import split_over_groups
 from kvplan.engine import speculators
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts
+from kvplan.engine.dtype import config_dtype
 from kvplan.engine.facts import model_type, num_hidden_layers
 from kvplan.engine.hybrid_manager import connector
 from kvplan.engine.resolve import resolve
@@ -55,6 +56,8 @@ class Inputs(NamedTuple):
     reading: hf.Reading
     drafter: Source | None
     drafter_facts: ModelFacts | None
+    weight_dtypes: tuple[str, ...] = ()
+    """`ModelFacts.weight_dtypes` of the target."""
 
 
 def read(args: EngineArgs, *, offline: bool) -> tuple[EngineArgs, Inputs]:
@@ -71,7 +74,8 @@ def read(args: EngineArgs, *, offline: bool) -> tuple[EngineArgs, Inputs]:
 
 def inputs_of(target: Source, drafter: Source | None) -> Inputs:
     """The configs, read with the defaults of their classes. KvplanError for a field that cannot be used."""
-    return Inputs(target, hf.read(target), drafter, _drafter_facts(drafter))
+    reading = hf.read(target)
+    return Inputs(target, reading, drafter, _drafter_facts(drafter), _weight_dtypes(target, reading))
 
 
 def plan(request: PlanRequest) -> Result:
@@ -95,7 +99,8 @@ def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) 
     if request.trained_draft_length and inputs.drafter_facts is not None:
         args, told = with_trained_length(args, inputs.drafter_facts)
         assumed += told
-    config = resolve(args, _facts(inputs.target, inputs.reading), inputs.drafter_facts, gpu)
+    facts = _facts(inputs.target, inputs.reading)._replace(weight_dtypes=inputs.weight_dtypes)
+    config = resolve(args, facts, inputs.drafter_facts, gpu)
     _check_weights(config, inputs)
     counts = stages.layer_counts(
         num_hidden_layers(config.target.root, config.target.text),
@@ -312,6 +317,15 @@ def _selected(engine: str, layout_name: str) -> str:
 
 def _facts(source: Source, reading: hf.Reading) -> ModelFacts:
     return ModelFacts(name=source.id, root=reading.root, hf_quant_config=source.file("hf_quant_config.json"))
+
+
+def _weight_dtypes(source: Source, reading: hf.Reading) -> tuple[str, ...]:
+    """What the checkpoint's headers say; they are read only where the config names no dtype."""
+    if config_dtype(reading.root, reading.text) is not None:
+        return ()
+    from kvplan.weights.stored_dtype import stored_dtypes
+
+    return stored_dtypes(source)
 
 
 def _drafter_source(args: EngineArgs, offline: bool) -> Source | None:

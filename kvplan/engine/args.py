@@ -63,8 +63,9 @@ class ModelFacts(NamedTuple):
     """Defaults of the nested text model's config class."""
     hf_quant_config: Mapping[str, Any] | None = None
     """hf_quant_config.json: where ModelOpt before 0.31 wrote its scheme."""
-    weight_dtype: str | None = None
-    """The dtype that all tensors of the checkpoint can be cast to, where its headers were read."""
+    weight_dtypes: tuple[str, ...] = ()
+    """The dtype that vLLM takes from the checkpoint's tensors where the config names none: several where it takes
+    either, none where its headers were not read."""
 
 
 class ResolvedModel(NamedTuple):

@@ -47,8 +47,8 @@ def supported_dtypes(gpu: Gpu) -> tuple[str, ...]:
     return ("float16", "float32") if gpu.capability >= (6, 0) else ("float32",)
 
 
-def config_dtype(root: Config, text: Config, weight_dtype: str | None) -> str | None:
-    """The dtype that the config names, or that the checkpoint's tensors have; None where neither says."""
+def config_dtype(root: Config, text: Config) -> str | None:
+    """The dtype that the config names; None where it names none."""
     sections: list[Any] = [root, text, root.get("vision_config"), root.get("encoder_config")]
     for section in (s for s in sections if isinstance(s, (Config, Mapping))):
         for key in ("dtype", "torch_dtype"):
@@ -58,24 +58,36 @@ def config_dtype(root: Config, text: Config, weight_dtype: str | None) -> str | 
             if not isinstance(value, str) or value not in _TORCH_NAMES:
                 raise root.error(key, f"must be the name of a torch dtype, got {value!r}")
             return _NAMES.get(value, value)
-    return weight_dtype
+    return None
 
 
 def resolve_dtype(
-    root: Config, text: Config, requested: str, gpu: Gpu, weight_dtype: str | None = None, overridden: bool = False
+    root: Config,
+    text: Config,
+    requested: str,
+    gpu: Gpu,
+    weight_dtypes: tuple[str, ...] = (),
+    overridden: bool = False,
 ) -> str:
     """`--dtype` for a model: float16, bfloat16 or float32.
 
+    ``weight_dtypes``: what the checkpoint's tensors have, for a config that names no dtype (`ModelFacts`).
     ``overridden``: `--hf-overrides` names the config's dtype. vLLM keeps that as a string, which it does not find among
     the device's dtypes, so it takes the preferred one.
     """
     kind = model_type(root)
     requested = requested.lower()
-    named = config_dtype(root, text, weight_dtype)
+    named = config_dtype(root, text)
     if requested == "auto":
         usable = [d for d in supported_dtypes(gpu) if not (d == "float16" and kind in _NO_FLOAT16)]
-        found = named or "float32"
-        return found if found != "float32" and found in usable and not overridden else usable[0]
+        names = (named,) if named else weight_dtypes or ("float32",)
+        found = {n if n != "float32" and n in usable and not overridden else usable[0] for n in names}
+        if len(found) > 1:
+            raise Refused(
+                f"{root.where}: no dtype, and the checkpoint's tensors are in {' and in '.join(sorted(names))}, of "
+                "which vLLM takes either; give --dtype."
+            )
+        return found.pop()
     if requested not in _NAMES:
         raise Refused(f"--dtype {requested} is not one of auto, {', '.join(_NAMES)}.")
     dtype = _NAMES[requested]

@@ -82,7 +82,7 @@ def resolve_target(args: EngineArgs, facts: ModelFacts, gpu: Gpu) -> ResolvedMod
     if disabled:
         model = _without_window(model)
     overridden = bool({"dtype", "torch_dtype"} & (args.hf_overrides or {}).keys())
-    dtype = resolve_dtype(model.root, model.text, args.dtype, gpu, facts.weight_dtype, overridden)
+    dtype = resolve_dtype(model.root, model.text, args.dtype, gpu, facts.weight_dtypes, overridden)
     return model._replace(dtype=dtype, max_model_len=length)
 
 

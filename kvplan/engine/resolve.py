@@ -184,8 +184,8 @@ def _cut_to_drafter(model: ResolvedModel, speculative: Speculative | None, use_v
 
 
 def _dtype_note(args: EngineArgs, facts: ModelFacts, model: ResolvedModel) -> tuple[str, ...]:
-    unknown = args.dtype == "auto" and config_dtype(model.root, model.text, facts.weight_dtype) is None
-    note = f"no dtype in {model.root.where}: {model.dtype}, unless all tensors of the checkpoint are float16"
+    unknown = args.dtype == "auto" and config_dtype(model.root, model.text) is None and not facts.weight_dtypes
+    note = f"no dtype in {model.root.where}: {model.dtype}, unless the tensors of the checkpoint are float16"
     return (note,) if unknown and model.dtype == "bfloat16" else ()
 
 

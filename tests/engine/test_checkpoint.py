@@ -78,7 +78,7 @@ def test_dtype_of_the_text_model_counts_where_the_root_has_none() -> None:
 
 
 def test_dtype_of_the_weights_counts_where_the_config_has_none() -> None:
-    assert resolved({**LLAMA, "dtype": None}, fields={"weight_dtype": "float16"}).dtype == "float16"
+    assert resolved({**LLAMA, "dtype": None}, fields={"weight_dtypes": ("float16",)}).dtype == "float16"
 
 
 def test_an_overridden_dtype_is_lost_as_in_vllm() -> None:
