@@ -12,7 +12,8 @@ layout resolution, grouping, capacity and the binding of the cache. Faked is onl
 - ``groupings``: the groupings that vLLM 0.33.0 does not have or would not choose;
 - ``startup``: the engine's start-up from specs to a bound cache, under each grouping;
 - ``describe``, ``fold``: specs, groups and plans as plain values, in a compact form;
-- ``case``: a deployment to record.
+- ``case``: a deployment to record;
+- ``files``: where its golden goes.
 
 `python -m tests.recorder --help`; docs/renewing-goldens.md says what to install.
 """

@@ -7,11 +7,11 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from . import record
 from .case import Case, read
 from .checkpoint import Checkpoints
+from .files import architecture_of, line, load, store
 
 GOLDENS = Path("tests/goldens")
 
@@ -25,40 +25,27 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--id", metavar="ID", help="only the case of this id")
     parser.add_argument("--missing", action="store_true", help="only cases without a golden")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--sample", type=int, metavar="N", help="only about N of them, evenly spread")
     parser.add_argument("--print", action="store_true", help="print goldens instead of writing them")
+    parser.add_argument("--compare", action="store_true", help="write nothing; name goldens that come out otherwise")
     parser.add_argument("--packages", metavar="DIR", help="folder of further packages (torchvision, timm)")
     parser.add_argument("-v", action="store_true", help="show what vLLM prints, and where it stops")
     return parser.parse_args()
 
 
-def architecture_of(case: Case, checkpoints: Checkpoints) -> str:
-    """The first architecture that the model's config names."""
-    config = json.loads((Path(checkpoints.path(case.model)) / "config.json").read_text(encoding="utf-8"))
-    return str((config.get("architectures") or ["none"])[0])
-
-
-def load(path: Path) -> dict[str, dict[str, Any]]:
-    """The goldens of one file by id, without its first line."""
-    if not path.exists():
-        return {}
-    return {golden["id"]: golden for golden in map(json.loads, path.read_text(encoding="utf-8").splitlines()[1:])}
-
-
-def store(path: Path, goldens: dict[str, dict[str, Any]], version: str) -> None:
-    """Write one architecture's goldens, the engine's version first."""
-    head = {"vllm": version, "architecture": path.stem}
-    lines = [json.dumps(entry, separators=(",", ":")) for entry in (head, *goldens.values())]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def chosen(arguments: argparse.Namespace) -> list[Case]:
+    """The cases that the arguments ask for."""
+    cases = [case for case in read(arguments.cases) if arguments.only in case.id]
+    cases = [case for case in cases if arguments.id in (None, case.id)]
+    return cases[:: max(1, round(len(cases) / arguments.sample))] if arguments.sample else cases
 
 
 def main() -> int:
     arguments = _arguments()
-    cases = [case for case in read(arguments.cases) if arguments.only in case.id]
-    cases = [case for case in cases if arguments.id in (None, case.id)]
+    cases = chosen(arguments)
     checkpoints = Checkpoints(arguments.configs)
     record.prepare(arguments.packages)
-    version, begun, failed, made = record.vllm_version(), time.monotonic(), 0, 0
+    version, begun, failed, made, other = record.vllm_version(), time.monotonic(), 0, 0, 0
     for case in cases:
         path = arguments.goldens / f"{architecture_of(case, checkpoints)}.jsonl"
         goldens = load(path)
@@ -78,10 +65,15 @@ def main() -> int:
         made += 1
         if arguments.print:
             print(json.dumps(golden, indent=1))
+        elif arguments.compare:
+            if line(golden) != line(goldens.get(case.id, {})):
+                print(f"{case.id}: differs")
+                other += 1
         else:
-            store(path, goldens | {case.id: golden}, version)
-    print(f"{made} recorded with vLLM {version}, {failed} failed", file=sys.stderr)
-    return 1 if failed else 0
+            store(path, load(path) | {case.id: golden}, version)
+    compared = f", {other} differ" if arguments.compare else ""
+    print(f"{made} recorded with vLLM {version}, {failed} failed{compared}", file=sys.stderr)
+    return 1 if failed or other else 0
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from .case import Case
 
 _REFUSALS = (ValueError, AssertionError, RuntimeError, TypeError, LookupError, ArithmeticError, AttributeError)
 """What stops vLLM before it has specs. A missing package is not among them: that is this environment's fault."""
+_BROKEN = "failed to be inspected"
+"""What vLLM says of a model class that this environment cannot import: no refusal, whatever the deployment."""
 OWN_OPTIONS = ("min_kv_cache_group_layers",)
 
 
@@ -88,6 +90,8 @@ def record(case: Case, checkpoints: checkpoint.Checkpoints, verbose: bool = Fals
         step = "model"
         stages = _stages(config)
     except _REFUSALS as error:
+        if _BROKEN in str(error):
+            raise
         if verbose:
             traceback.print_exc()
         return {**golden, "error": describe.failure(error, step)}
