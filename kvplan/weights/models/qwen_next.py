@@ -55,7 +55,8 @@ def weights(b: Builder) -> None:
         vision_of(b)
         outer = "language_model."
     head_on = ALWAYS if b.model.architecture == "Qwen3NextForCausalLM" else LAST
-    decoder(b, _layer, _FRAME._replace(outer=outer, head_on=head_on))
+    tie = b.config.truthy("tie_word_embeddings")  # the wrappers hand their own config on: the text model's word counts
+    decoder(b, _layer, _FRAME._replace(outer=outer, head_on=head_on), tie=tie)
 
 
 def _layer(b: Builder, prefix: str, index: int) -> None:
