@@ -26,17 +26,17 @@ from typing import Any
 
 NAMES = """
 afmoe bamba bloom cohere cohere2 deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek_v41 ernie4_5 ernie4_5_moe
-exaone4 exaone_moe falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text gemma4 gemma4_text
-gemma4_assistant gemma4_unified gemma4_unified_assistant gemma4_unified_text glm glm4 glm4_moe glm4_moe_lite glm4v
-glm4v_text glm4v_moe glm4v_moe_text glm5_next glm5_next_text glm_moe_dsa gpt2 gpt_neox gpt_oss granite granitemoe
-granitemoehybrid hunyuan_v1_dense hunyuan_v1_moe hy_v3 hy_v4 internvl jamba k3_dspark kimi_k2 kimi_k25 kimi_k3
-kimi_linear laguna lfm2 lfm2_moe llama llama4 llama4_text llava longcat_flash mamba mamba2 mimo_v2_flash minimax_m2
-minimax_m3_mtp minimax_m3_text minimax_m3_vl ministral ministral3 mistral mistral3 mistral4 mixtral muse_glimmer
-muse_glimmer_assistant muse_glimmer_text muse_spark muse_spark_dspark muse_spark_text musespark1x_text nemotron_h olmo2
-olmo3 olmo_hybrid opt
-phi phi3 phimoe pixtral qwen2 qwen2_5_vl qwen2_5_vl_text qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe
-qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text qwen4_exp
-qwen4_exp_text RefinedWeb RefinedWebModel seed_oss smollm3 solar_open starcoder2 step3p5 whisper youtu zamba2
+exaone4 exaone4_5 exaone_moe falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text gemma4
+gemma4_text gemma4_assistant gemma4_unified gemma4_unified_assistant gemma4_unified_text glm glm4 glm4_moe
+glm4_moe_lite glm4v glm4v_text glm4v_moe glm4v_moe_text glm5_next glm5_next_text glm_moe_dsa glm_ocr glm_ocr_text gpt2
+gpt_neox gpt_oss granite granitemoe granitemoehybrid hunyuan_v1_dense hunyuan_v1_moe hy_v3 hy_v4 internvl jamba
+k3_dspark kimi_k2 kimi_k25 kimi_k3 kimi_linear laguna lfm2 lfm2_moe llama llama4 llama4_text llava longcat_flash mamba
+mamba2 mimo_v2_flash minimax_m2 minimax_m3_mtp minimax_m3_text minimax_m3_vl ministral ministral3 mistral mistral3
+mistral4 mixtral muse_glimmer muse_glimmer_assistant muse_glimmer_text muse_spark muse_spark_dspark muse_spark_text
+musespark1x_text nemotron_h olmo2 olmo3 olmo_hybrid opt phi phi3 phimoe pixtral qwen2 qwen2_5_vl qwen2_5_vl_text
+qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl
+qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text qwen4_exp qwen4_exp_text RefinedWeb RefinedWebModel seed_oss smollm3
+solar_open starcoder2 step3p5 whisper youtu zamba2
 """
 MODEL_TYPES = NAMES.split()
 

@@ -19,6 +19,15 @@ def target_config(model: Model) -> Config:
     return model.config if model.target is None else model.target.config
 
 
+def target_of(model: Model, architecture: str) -> Model:
+    """The target, whose text model the drafter's class reads. Refused where it is another class than that."""
+    if model.target is None or model.target.architecture != architecture:
+        raise Refused(
+            f"{model.root.where}: {model.architecture} drafts for {architecture} only; choose another drafter."
+        )
+    return model.target
+
+
 def num_modules(config: Config, key: str = "num_nextn_predict_layers") -> int:
     """The number of prediction modules that the config names."""
     return config.integer(key, maximum=MAX_MODULES)

@@ -24,6 +24,7 @@ PLAIN = frozenset(
         "minimax_m1",
         "mlp_speculator",
         "nemotron-nas",
+        "pangu_ultra_moe",
         "phi3_v",
     )
 )
@@ -124,7 +125,7 @@ def _section(config: Mapping[str, Any], where: str, model_type: str | None) -> C
     return draft.frozen(classes.apply_to_sections(model_type or "", sections))
 
 
-_RENAMED_TYPES = {"kimi_k2": "deepseek_v3"}
+_RENAMED_TYPES = {"exaone4_5_text": "exaone4", "kimi_k2": "deepseek_v3"}
 """Model types that a nested config may have under an older name."""
 
 
