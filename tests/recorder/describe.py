@@ -135,11 +135,16 @@ def block_sizes(config: Any) -> dict[str, int | None]:
 
 
 def drafter(config: Any) -> dict[str, Any] | None:
-    """Method, draft length and architecture of the drafter; None without one."""
+    """Method, draft length and architecture of the drafter; None without one.
+
+    Methods that draft without a model have no architecture, though vLLM hands some of them the target's config.
+    """
     speculative = config.speculative_config
     if speculative is None:
         return None
     draft = speculative.draft_model_config
+    if draft is speculative.target_model_config:
+        draft = None
     return {
         "method": speculative.method,
         "num_speculative_tokens": speculative.num_speculative_tokens,
