@@ -42,6 +42,20 @@ def fields(c: Draft, model_type: str, kinds: Mapping[str, str]) -> None:
             raise c.error(key, f"follows from other fields of a {model_type} config; remove it")
 
 
+def layer_numbers(c: Draft) -> None:
+    """KvplanError where the file has per_layer_config for a layer that the model does not have.
+
+    transformers/integrations/heterogeneity/configuration_utils.py; every class checks it.
+    """
+    own = c.raw.get("per_layer_config")
+    if not isinstance(own, Mapping) or not own:
+        return
+    count = c.layers()
+    for name in own:
+        if not (len(str(name)) < 9 and str(name).isdecimal() and int(name) < count):
+            raise c.error("per_layer_config", f"must have layers from 0 to {count - 1} as its keys, got {name!r}")
+
+
 def _heads_divide_width(c: Draft) -> None:
     width, heads = c.integer("hidden_size"), c.integer("num_attention_heads")
     if width % heads:

@@ -34,12 +34,29 @@ _DSA = (
 )
 
 
+_GRANITE_SWA = (lt.first_full(4), sizes.kv_heads)
+_LLAMA3 = {"original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
     "afmoe": (lt.every("global_attn_every_n_layers", SLIDING), sizes.kv_heads),
+    "apertus": (sizes.kv_heads, sizes.default_rope(rope_type="llama3", rope_theta=12000000.0, factor=8.0, **_LLAMA3)),
+    "arcee": (sizes.head_dim, sizes.kv_heads),
+    "axk1": (sizes.kv_heads, sizes.mla_head_dim, lt.every_nth_sparse),
     "bamba": (sizes.kv_heads, sizes.mamba_head_size, lt.bamba),
+    "bitnet": (sizes.kv_heads,),
     "bloom": (sizes.bloom_width,),
+    "chatglm": (classes.chatglm,),
     "cohere": (sizes.kv_heads,),
     "cohere2": (sizes.kv_heads, sizes.divided_head_dim, lt.every("sliding_window_pattern", SLIDING, default=4)),
+    "cohere2_moe": (sizes.kv_heads, lt.cohere2_moe),
+    "cwm": (
+        sizes.default_rope(rope_type="llama3", rope_theta=1000000.0, factor=16.0, **_LLAMA3),
+        lt.first_full(4),
+        sizes.no_zero_window,
+        sizes.head_dim,
+        sizes.kv_heads,
+    ),
     "deepseek_v2": _MLA,
     "deepseek_v3": _MLA,
     "deepseek_v32": _MLA,
@@ -52,6 +69,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "falcon": (classes.falcon_heads,),
     "falcon_h1": (sizes.kv_heads, sizes.mamba_head_size, lt.falcon_h1),
     "falcon_mamba": (sizes.mamba1_width, sizes.time_step_rank("time_step_rank")),
+    "flex_olmo": (sizes.kv_heads,),
     "gemma2": (lt.every(2, SLIDING),),
     "gemma3_text": (sizes.bidirectional_window, lt.every("sliding_window_pattern", SLIDING, default=6)),
     "gemma3n_text": (sizes.one_width_per_layer, lt.every(5, SLIDING)),
@@ -67,18 +85,25 @@ RULES: dict[str, tuple[Rule, ...]] = {
         classes.rotary_head_dim_only,
     ),
     "glm_moe_dsa": _DSA,
+    "gpt_bigcode": (classes.gpt_bigcode,),
     "gpt_oss": (sizes.kv_heads, sizes.head_dim, lt.every(2, SLIDING), sizes.yarn_defaults(32.0, 4096)),
     "granite": (sizes.kv_heads,),
+    "granite_swa": _GRANITE_SWA,
     "granitemoe": (sizes.kv_heads,),
+    "granitemoe_swa": _GRANITE_SWA,
     "granitemoehybrid": (sizes.kv_heads, sizes.mamba_head_size, lt.constant(LINEAR)),
+    "granitemoeshared": (sizes.kv_heads,),
     "hunyuan_v1_dense": (sizes.kv_heads,),
     "hunyuan_v1_moe": (sizes.kv_heads,),
     "hy_v3": (lt.first_dense(1),),
     "hy_v4": (sizes.mla_head_dim, lt.hy_v4, lt.first_dense(1)),
+    "hyperclovax": (sizes.head_dim, sizes.kv_heads, classes.hyperclovax),
+    "jais2": (sizes.head_dim, sizes.kv_heads),
     "jamba": (sizes.kv_heads, sizes.time_step_rank("mamba_dt_rank"), lt.jamba),
     "k3_dspark": (classes.k3_dspark, *_MLA),
     "kimi_k2": _MLA,
     "kimi_linear": (classes.kimi_linear,),
+    "kolibri1": (lt.every(5, SLIDING),),
     "laguna": (
         lt.constant(FULL),
         lt.first_dense(1),
@@ -92,12 +117,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "longcat_flash": (sizes.kv_heads, sizes.doubled_layers),
     "mamba": (sizes.mamba1_width, sizes.time_step_rank("time_step_rank")),
     "mamba2": (sizes.time_step_rank("time_step_rank"),),
+    "mellum": (lt.constant(FULL), lt.constant("sparse", "mlp_layer_types"), classes.mellum),
     "mimo_v2_flash": (
         lt.mimo_v2_flash,
         lt.first_dense(1),
         sizes.rope_by_layer(sizes.PLAIN_ROPE, sizes.PLAIN_ROPE),
         classes.window_size_plus_query,
     ),
+    "minicpm3": (classes.minicpm3, sizes.kv_heads),
     "minimax_m3_mtp": (classes.minimax_m3,),
     "minimax_m3_text": (classes.minimax_m3,),
     "ministral": (sizes.kv_heads, lt.window_means_all_sliding),
@@ -109,10 +136,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "muse_glimmer_text": (lt.muse_glimmer,),
     "muse_spark_dspark": (classes.muse_spark_dspark,),
     "musespark1x_text": (classes.muse_spark_1x,),
+    "nanochat": (sizes.kv_heads,),
+    "nemotron": (sizes.head_dim,),
     "nemotron_h": (lt.nemotron_h, sizes.kv_heads),
+    "olmo": (sizes.kv_heads,),
     "olmo2": (sizes.kv_heads,),
     "olmo3": (sizes.kv_heads, lt.every(4, SLIDING)),
     "olmo_hybrid": (lt.olmo_hybrid, classes.olmo_hybrid_heads),
+    "olmoe": (sizes.kv_heads,),
     "opt": (sizes.embedding_width,),
     "phi": (sizes.kv_heads,),
     "phi3": (sizes.kv_heads,),
@@ -134,6 +165,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "seed_oss": (sizes.kv_heads, sizes.head_dim),
     "smollm3": (sizes.kv_heads, lt.smollm3),
     "step3p5": (classes.step3p5,),
+    "step3_text": (classes.step3_text,),
+    "vaultgemma": (lt.every(2, SLIDING),),
     "youtu": _MLA,
     "zamba2": (classes.zamba2_widths, lt.zamba2),
 }
@@ -175,6 +208,7 @@ def apply(model_type: str, c: Draft, known: Mapping[str, Any]) -> None:
     if kinds and not known.get("own_init"):
         c.restore(kinds)
     lt.finish(c)
+    checks.layer_numbers(c)
     if model_type in checks.ARCHITECTURE:
         checks.ARCHITECTURE[model_type](c)
     if model_type not in UNCHECKED_LAYER_TYPES:

@@ -196,6 +196,10 @@ def test_vllms_own_classes_read_these_numbers(id: str, expected: dict[str, Any])
         ({"model_type": "llama", "rope_scaling": "linear"}, "rope_parameters must be a JSON object"),
         ({"model_type": "nemotron_h", "hybrid_override_pattern": "MX"}, "hybrid_override_pattern must be made of"),
         ({"model_type": "jamba", "attn_layer_offset": 9}, "attn_layer_offset must be below attn_layer_period (8)"),
+        (
+            {"model_type": "gemma4_text", "num_hidden_layers": 5, "per_layer_config": {"04": {}, "5": {}}},
+            "per_layer_config must have layers from 0 to 4 as its keys, got '5'",
+        ),
         ({"model_type": "falcon", "head_dim": 64}, "head_dim follows from other fields"),
         ({"model_type": "no_such_type"}, "model type 'no_such_type' is"),
     ],
