@@ -24,9 +24,13 @@ def mamba2(
     bias: bool,
     norm: bool = True,
 ) -> None:
-    """`MambaMixer2`; where the groups do not divide over the ranks, one group is repeated on each."""
+    """`MambaMixer2`; where the groups do not divide over the ranks, one group is repeated on each.
+
+    What goes in is then one matrix to the quantisation, else five.
+    """
     hidden, ranks = b.config.integer("hidden_size"), b.tensor_parallel_size
-    if groups % ranks:
+    repeated = groups % ranks != 0
+    if repeated:
         if groups != 1:
             raise Refused(
                 f"{b.config.where}: {groups} state groups cannot be split over --tensor-parallel-size {ranks}; "
@@ -43,7 +47,8 @@ def mamba2(
     if conv_bias:
         b.add(f"{prefix}.conv1d.bias", channels)
     b.buffer(f"{prefix}.conv_weights", channels * kernel)
-    b.column(f"{prefix}.in_proj", hidden, (inner, inner, grouped, grouped, heads), bias=bias)
+    sizes = (inner, inner, grouped, grouped, heads)
+    b.column(f"{prefix}.in_proj", hidden, sum(sizes) if repeated else sizes, bias=bias)
     b.row(f"{prefix}.out_proj", inner, hidden, bias=bias)
     if norm:
         b.norm(f"{prefix}.norm", inner // ranks)

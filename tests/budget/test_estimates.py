@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from kvplan.__main__ import main
 from kvplan.commands.deployment import Choices, request
-from kvplan.estimates import GIB, HIGHEST, LOWEST, capture_sizes, estimate, graphs
+from kvplan.estimates import GIB, HIGHEST, LOWEST, capture_sizes, estimate, graph_counts, graphs
 from kvplan.pipeline import plan_read, read
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from measure_estimates import ALL, STARTUPS, measured, table  # noqa: E402
+
+
+def startups():
+    return [json.loads(line) for line in STARTUPS.read_text(encoding="utf-8").splitlines()]
 
 
 def config(*words: str, gpu: str = "H100"):
@@ -70,9 +80,56 @@ def test_captured_batch_sizes_are_vllms_defaults():
     assert capture_sizes(config("Qwen/Qwen3-8B", "--max-num-seqs", "8")) == [1, 2, 4, 8, 16]
 
 
-def test_graphs_grow_with_layers_and_sizes():
-    small, large = config("Qwen/Qwen3-4B"), config("Qwen/Qwen3-32B")
-    assert graphs(large) * 36 == graphs(small) * 64
+def test_speculative_decodes_have_sizes_of_their_own():
+    """Four tokens a request: 1, 2, 4, 8 and 10 requests, besides the usual sizes up to twice 40 tokens."""
+    spec = '{"method": "eagle3", "model": "AngelSlim/Qwen3-8B_eagle3", "num_speculative_tokens": 3}'
+    sizes = capture_sizes(config("Qwen/Qwen3-8B", "--max-num-seqs", "10", "--speculative-config", spec))
+    assert sizes == [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80]
+
+
+def test_full_graphs_are_captured_for_what_decodes_alone_can_be():
+    """256 requests: 51 sizes up to 512, 35 of them up to 256; releases before 0.11 had piecewise graphs only."""
+    given = config("Qwen/Qwen3-8B", "--max-num-seqs", "256")
+    assert graph_counts(given) == (51, 35)
+    assert graph_counts(given, (0, 10)) == (51, 0)
+    assert graph_counts(config("Qwen/Qwen3-8B", "--enforce-eager")) == (0, 0)
+
+
+def test_gpt_oss_captures_up_to_1024():
+    assert len(capture_sizes(config("openai/gpt-oss-20b"))) == 83
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "activations", "graphed"),
+    [
+        ("Qwen/Qwen3-8B", 1, 2.21, 0.96),
+        ("google/gemma-2-9b-it", 1, 3.65, 1.09),
+        ("Qwen/Qwen2.5-72B-Instruct", 2, 2.29, 1.61),
+        ("mistralai/Mixtral-8x7B-v0.1", 2, 1.21, 0.93),
+    ],
+)
+def test_release_0_19_on_h100_took_what_is_estimated(model, ranks, activations, graphed):
+    """Start-ups that no constant was taken from."""
+    wanted = config(model, "-tp", str(ranks), "--max-model-len", "8192")
+    lines = {line.what: line.bytes / GIB for line in estimate(wanted, (0, 19)).lines}
+    assert lines["activations"] + lines.get("experts' workspace", 0) == pytest.approx(activations, rel=0.05)
+    assert graphs(wanted, (0, 19)) / GIB == pytest.approx(graphed, rel=0.05)
+
+
+def test_the_interval_holds_every_start_up_that_was_measured():
+    """The numbers that public start-ups printed, of releases 0.9 to 0.31."""
+    found = [pair for case in startups() for pair in measured(case) if pair.quantity == ALL]
+    assert len(found) == 36
+    for pair in found:
+        assert pair.estimated * LOWEST <= pair.measured <= pair.estimated * HIGHEST, pair.case
+
+
+def test_estimates_are_as_far_off_as_the_readme_says():
+    """Its table is the one that the script prints."""
+    lines = list(table([pair for case in startups() for pair in measured(case)]))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(lines[: lines.index("")]) in text
+    assert lines[-1] in text
 
 
 def run(monkeypatch, capsys, *words: str) -> str:

@@ -42,7 +42,8 @@ def weights(b: Builder) -> None:
     if architecture == "MixtralForCausalLM":
         decoder(b, _mixtral_layer, _EVERYWHERE)
     elif architecture == "PhiMoEForCausalLM":
-        decoder(b, _phimoe_layer, _EVERYWHERE._replace(norm_bias=True, head_bias=True, head_quantized=False))
+        frame = _EVERYWHERE._replace(norm_bias=True, head_bias=True, head_quantized=False)
+        decoder(b, _phimoe_layer, frame, tie=False)
     elif architecture == "Glm4MoeForCausalLM":
         decoder(b, glm4_moe_layer, _ENDS)
     elif architecture == "Ernie4_5_MoeForCausalLM":
