@@ -63,8 +63,19 @@ OPERATOR_NAMESPACES = (
     "_vllm_fa3_C",
 )
 
-# Facts of flashinfer 0.7.2 that vLLM asks for by signature.
+# Facts of flashinfer 0.7.2 that vLLM asks for: parameters, and the query heads and top-k that SM120 kernels take.
 _KEYWORDS = {"BatchMLAPagedAttentionWrapper.run": ("ckv_scale_arr", "kpe_scale_arr")}
+
+
+class _Sm120Shapes:
+    """The (query heads, top-k) of DeepSeek-V4's decode kernels: any top-k, up to 128 heads."""
+
+    def __contains__(self, shape: tuple[int, int]) -> bool:
+        heads, top_k = shape
+        return 1 <= heads <= 128 and top_k >= 1
+
+
+_VALUES = {"_DECODE_DSV4_DISPATCH": _Sm120Shapes()}
 
 
 def _arithmetic(cls: type) -> type:
@@ -135,6 +146,8 @@ class StandIn(metaclass=_StandInType):
 
 def _symbol(name: str) -> Any:
     """A stand-in for one name, with the parameters that vLLM looks for."""
+    if name in _VALUES:
+        return _VALUES[name]
     last_two = ".".join(name.split(".")[-2:])
     if last_two in _KEYWORDS:
         parameters = ", ".join(f"{keyword}=None" for keyword in _KEYWORDS[last_two])
