@@ -227,12 +227,24 @@ class Builder:
         scheme = self.scheme if quantized else _PLAIN
         self.add_all(prefix, scheme.embedding(prefix, rows, size, self.dtype))
 
-    def head(self, prefix: str, vocabulary: int, size: int, *, bias: bool = False, quantized: bool = True) -> None:
-        """`ParallelLMHead`: as the embedding, and quantised by the few methods that do so."""
+    def head(
+        self,
+        prefix: str,
+        vocabulary: int,
+        size: int,
+        *,
+        bias: bool = False,
+        quantized: bool = True,
+        tied: bool = False,
+    ) -> None:
+        """`ParallelLMHead`: as the embedding, and quantised by the few methods that do so.
+
+        ``tied``: its weight is the embedding's, and the scales that a quantisation made for it stay (`tie_weights`).
+        """
         rows = self.vocabulary_rows(vocabulary)
         layer = Linear(prefix, size, rows * self.tensor_parallel_size, size, (rows,), self.dtype, 1)
         scheme = self.scheme if quantized else _PLAIN
-        self.add_all(prefix, scheme.head(layer))
+        self.add_all(prefix, (part for part in scheme.head(layer) if not (tied and part.name == "weight")))
         if bias:
             self.add(f"{prefix}.bias", rows)
 

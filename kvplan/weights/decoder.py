@@ -80,8 +80,6 @@ def decoder(
     if is_on(b, frame.norm_on):
         b.norm(f"{inner}.{frame.norm}", size, bias=frame.norm_bias)
     shared = tied(b) if tie is None else tie
-    if is_on(b, frame.head_on) and not shared:
-        head = f"{frame.outer}{frame.head}"
-        b.head(head, vocabulary, size, bias=frame.head_bias, quantized=frame.head_quantized)
-    elif is_on(b, frame.head_on) and frame.head_bias:
-        b.add(f"{frame.outer}{frame.head}.bias", b.vocabulary_rows(vocabulary))
+    if is_on(b, frame.head_on):
+        head, plain = f"{frame.outer}{frame.head}", not frame.head_quantized
+        b.head(head, vocabulary, size, bias=frame.head_bias, quantized=not plain, tied=shared)

@@ -63,7 +63,10 @@ def _layer(b: Builder, prefix: str, index: int) -> None:
 
 
 def layer(b: Builder, prefix: str, index: int, *, sparse: bool) -> None:
-    """A decoder layer: the first first_k_dense_replace ones are dense."""
+    """A decoder layer: the first first_k_dense_replace ones are dense.
+
+    Of the classes with sparse attention they are whole on every rank where tokens are split over the ranks.
+    """
     config = b.config
     check_latent(b)
     if sparse:
@@ -73,7 +76,8 @@ def layer(b: Builder, prefix: str, index: int, *, sparse: bool) -> None:
     if is_sparse(config, index):
         deepseek_experts(b, f"{prefix}.mlp")
     else:
-        gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"))
+        whole = sparse and b.sequence_parallel and b.model.engine.pipeline_parallel_size == 1
+        gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"), replicated=whole)
     two_norms(b, prefix)
 
 
