@@ -14,6 +14,8 @@ from kvplan.serve.start import Launch
 from kvplan.serve.words import PLAIN, Words
 
 MAX_NODES = 200_000
+SERVING_IMAGE = "vllm-openai"
+"""For a runtime that KServe chooses: its arguments are those of the server."""
 COMPOSE = re.compile(r"\$(\$|\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}|[A-Za-z_]\w*)")
 
 
@@ -95,10 +97,26 @@ def of_manifest(document: object, scripts: Mapping[str, str], missing: list[Laun
         command = [substituted(word, env) for word in texts(node.get("command"))]
         args = [substituted(word, env) for word in texts(node.get("args"))]
         image = node.get("image") if isinstance(node.get("image"), str) else ""
+        if not command and not image and is_served_model(node):
+            named = any(re.match("--model(=|$)", arg) for arg in args)
+            args, image = args if named else [served_model(node), *args], SERVING_IMAGE
         found = list(of_words(command + args, env)) if command else list(of_image(str(image), None, args, env))
         if not found and command:
             found = of_script(command + args, env, scripts, missing)
         yield from found
+
+
+def is_served_model(node: Mapping[object, object]) -> bool:
+    """Whether a mapping is the model of a KServe InferenceService that vLLM's runtime serves."""
+    form = node.get("modelFormat")
+    named = (node.get("runtime"), form.get("name") if isinstance(form, dict) else None)
+    return isinstance(form, dict) and any("vllm" in str(name).lower() for name in named)
+
+
+def served_model(node: Mapping[object, object]) -> str:
+    """Where the runtime has put the model, or the id on the hub that it came from, as a flag."""
+    uri = str(node.get("storageUri") or "")
+    return "--model=" + (uri.removeprefix("hf://") if uri.startswith("hf://") else "/mnt/models")
 
 
 def of_script(

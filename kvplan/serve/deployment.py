@@ -1,5 +1,6 @@
 """From one start of the server to a Deployment: options with vLLM's values, what was ignored, and every fault."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ def build(launch: Launch, directory: Path | None) -> Deployment:
     """The deployment of one start. directory: where --config may find its file; None when only heredocs count."""
     notes = Notes(list(launch.errors), [])
     parsed = parse(prepare(launch.args, launch.serve, file_reader(launch, directory), notes), launch.serve)
-    errors = [*notes.errors, *parsed.errors]
+    errors = [*notes.errors, *pasted(launch.args), *parsed.errors]
     model = model_of(parsed, launch.serve, errors)
     errors += later_errors(parsed.values)
     options: dict[str, object] = {}
@@ -56,6 +57,15 @@ def build(launch: Launch, directory: Path | None) -> Deployment:
         ignored=tuple(ignored + other),
         errors=tuple(dict.fromkeys(" ".join(str(unmark(error)).split()) for error in errors)),
     )
+
+
+def pasted(args: list[str]) -> list[str]:
+    """A word with a no-break space where a blank was meant, as web pages have it."""
+    found = [arg for arg in args if re.search("\u00a0-|^\u00a0|\u00a0$", arg)]
+    return [
+        f"{plain(arg)!r} holds a no-break space, which a shell takes for a letter: write a plain space"
+        for arg in found[:1]
+    ]
 
 
 def model_of(parsed: Parsed, serve: bool, errors: list[str]) -> str | None:

@@ -1,10 +1,11 @@
 """Where a command starts vLLM's server: vllm serve, python -m, a container image, or a shell inside the command."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from kvplan.serve.marks import mark, unmark
-from kvplan.serve.shell import Command, read_script
+from kvplan.serve.script import Command
+from kvplan.serve.shell import read_script
 from kvplan.serve.start import Launch
 
 SERVE_MODULES = ("vllm.entrypoints.cli.main", "vllm")
@@ -13,7 +14,7 @@ GONE_MODULE = "vllm.entrypoints.api_server"
 API_SCRIPTS = ("openai/api_server.py", "api_server/entry.py")
 # Commands that only mention a serve line.
 MENTIONING = (
-    "echo printf grep egrep pgrep pkill kill killall which whereis man alias cat tail head less sed awk logger pip "
+    ": echo printf grep egrep pgrep pkill kill killall which whereis man alias cat tail head less sed awk logger pip "
     "pip3 curl wget git ls cd rm cp mv mkdir test [ [[ ps history read sleep export declare readonly local tee touch"
 )
 CONTAINER_TOOLS = ("docker", "podman", "nerdctl", "docker.exe", "podman.exe")
@@ -28,11 +29,13 @@ OFFICIAL = re.compile(r"(^|/)vllm-openai[\w.-]*(:|@|$)")
 MAX_NESTING = 4
 
 
-def launches(text: str, variables: Mapping[str, str] | None = None, nesting: int = 0) -> Iterator[Launch]:
-    """Every start of the server in a script."""
+def launches(
+    text: str, variables: Mapping[str, str] | None = None, nesting: int = 0, given: Sequence[str] = ()
+) -> Iterator[Launch]:
+    """Every start of the server in a script. given: its arguments, from $0 on."""
     if nesting > MAX_NESTING:
         return
-    script = read_script(text, variables)
+    script = read_script(text, variables, given)
     for command in script.commands:
         for launch in of_command(command, nesting):
             yield launch._replace(files={**script.files, **launch.files})
@@ -62,13 +65,15 @@ def of_words(words: list[str], env: Mapping[str, str], nesting: int = 0) -> Iter
     if at is not None:
         index, serve = at
         own = dict(assignments(words[:index]))
+        env = passed_on(words[:index], env)
         gone = [f"the module {GONE_MODULE} is gone from vLLM: write vllm serve MODEL"] if GONE_MODULE in words else []
         yield Launch(words[index:], serve, {**env, **own}, gone, {})
         return
     for position, word in enumerate(words[1:], 1):
         if re.search(r"\s", word) and "vllm" in word.lower():
             inner = {**env, **dict(assignments(words[:position]))}
-            yield from launches(word, inner, nesting + 1)
+            shell = re.fullmatch("-[a-z]*c", words[position - 1]) is not None
+            yield from launches(word, inner, nesting + 1, words[position + 1 :] if shell else ())
 
 
 def start_at(words: list[str]) -> tuple[int, bool] | None:
@@ -93,6 +98,26 @@ def assignments(words: list[str]) -> Iterator[tuple[str, str]]:
         found = re.fullmatch(r"([A-Za-z_]\w*)=(.*)", word, re.DOTALL)
         if found:
             yield found.group(1), found.group(2)
+
+
+def passed_on(wrappers: list[str], env: Mapping[str, str]) -> dict[str, str]:
+    """The environment that sudo and env leave: sudo none of it unless told, env -i none, env -u all but one."""
+    left = dict(env)
+    names = [base_name(word) for word in wrappers]
+    if "sudo" in names:
+        options = wrappers[names.index("sudo") + 1 :]
+        if not any(re.match(r"-[A-Za-z]*E|--preserve-env", word) for word in options if word.startswith("-")):
+            left.clear()
+    if "env" in names:
+        options = wrappers[names.index("env") + 1 :]
+        if any(word in ("-i", "-", "--ignore-environment") for word in options):
+            left.clear()
+        for word, following in zip(options, [*options[1:], ""], strict=True):
+            if word in ("-u", "--unset"):
+                left.pop(following, None)
+            elif word.startswith("--unset="):
+                left.pop(word.removeprefix("--unset="), None)
+    return left
 
 
 def base_name(word: str) -> str:

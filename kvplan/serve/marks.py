@@ -7,11 +7,16 @@ import re
 
 # Unicode noncharacters: clean() takes them out of everything that is read.
 OPEN, CLOSE, UNKNOWN = "\ufdd0", "\ufdd1", "\ufdd2"
+BLANKS = " \t\n"
+"""What parts words: a no-break space, as web pages have it, does not."""
+KEPT = str.maketrans(BLANKS, "\ufdd3\ufdd4\ufdd5")
+"""A blank between quotes inside an expansion, while it is not yet split."""
+BLANK_AGAIN = str.maketrans("\ufdd3\ufdd4\ufdd5", BLANKS)
 
 
 def clean(text: str) -> str:
     """Input text without marks, NULs and carriage returns."""
-    return without_marks(text).replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+    return without_marks(text.translate(BLANK_AGAIN)).replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def without_marks(text: str) -> str:

@@ -14,6 +14,8 @@ from kvplan.serve.yamlfile import MAX_BYTES
 YAML_NAMES = (".yaml", ".yml", ".json")
 MAX_STARTS = 1000
 MAX_ARGUMENTS = 5000
+MAX_HEREDOCS = 3
+"""Heredocs inside heredocs that are looked into."""
 NO_START = "no vLLM server is started here: give a line such as vllm serve MODEL --tensor-parallel-size 2"
 
 
@@ -31,7 +33,7 @@ def read_argv(words: list[str], variables: Mapping[str, str] | None = None) -> l
     if len(words) == 1 and " " in words[0].strip():
         return read_text(words[0], "the line", Path(), variables)
     from kvplan.serve.launch import of_command
-    from kvplan.serve.shell import Command
+    from kvplan.serve.script import Command
 
     cleaned = [clean(word) for word in words]
     prefix = 0
@@ -54,7 +56,7 @@ def read_text(
     """
     if len(text) > MAX_BYTES:
         raise KvplanError(f"{name} is larger than {MAX_BYTES // 2**20} MiB: give a file with the command only")
-    return built(starts_in(clean(text), name, variables), directory, name)
+    return built(starts_in(clean(text.removeprefix("\ufeff")), name, variables), directory, name)
 
 
 def read_file(path: str | Path, variables: Mapping[str, str] | None = None) -> list[Deployment]:
@@ -85,22 +87,45 @@ def built(starts: Iterator[Launch], directory: Path | None, name: str) -> list[D
     return deployments
 
 
-def starts_in(text: str, name: str, variables: Mapping[str, str] | None) -> Iterator[Launch]:
+def starts_in(text: str, name: str, variables: Mapping[str, str] | None, nesting: int = 0) -> Iterator[Launch]:
     """The starts in a text of any kind."""
-    from kvplan.serve.launch import launches
-    from kvplan.serve.units import is_unit, of_unit
+    from kvplan.serve.dockerfiles import is_dockerfile, of_dockerfile
+    from kvplan.serve.units import is_supervised, is_unit, of_supervised, of_unit
 
     if is_unit(text):
         return of_unit(text)
+    if is_supervised(text):
+        return of_supervised(text)
     if looks_like_yaml(text, name):
         return in_yaml(text, name)
-    return launches(unfenced(text), variables)
+    if is_dockerfile(text):
+        return of_dockerfile(text)
+    return in_script(unfenced(text), variables, nesting)
+
+
+def in_script(text: str, variables: Mapping[str, str] | None, nesting: int) -> Iterator[Launch]:
+    """The starts in a script; where it has none, those in what it writes or hands on: a script, a unit, a manifest."""
+    from kvplan.serve.launch import launches
+    from kvplan.serve.shell import read_script
+
+    found = False
+    for launch in launches(text, variables):
+        found = True
+        yield launch
+    if found or nesting >= MAX_HEREDOCS or "<<" not in text:
+        return
+    script = read_script(text, variables)
+    for name, body in [*script.files.items(), *(("a heredoc", body) for body in script.fed)]:
+        if "vllm" in body:
+            yield from starts_in(body, name, None, nesting + 1)
 
 
 def looks_like_yaml(text: str, name: str) -> bool:
     """A YAML name, or the keys with which manifests and compose files begin."""
     if name.lower().endswith(YAML_NAMES):
         return True
+    if "<<" in text and re.search(r"(?m)^[^#\n:]*\S\s+<<-?\s*['\"]?\w+", text):
+        return False
     keys = set(re.findall(r"(?m)^(apiVersion|kind|services):", text))
     return "services" in keys or keys == {"apiVersion", "kind"} or text.lstrip().startswith('{"apiVersion"')
 

@@ -8,22 +8,27 @@ import re
 from collections.abc import Callable, Mapping
 
 from kvplan.errors import KvplanError
-from kvplan.serve.marks import is_marked, is_only_mark, is_unknown, mark
+from kvplan.serve.expansions import changed, operator_of, part
+from kvplan.serve.marks import BLANK_AGAIN, is_marked, is_only_mark, is_unknown, mark
 
 Value = str | list[str]
+Variables = dict[str, Value]
 
 MAX_VALUE = 2**16
 MAX_EXPANDED = 2**24
 MAX_STEPS = 200_000
 PARAMETER = r"([!#]?)([A-Za-z_]\w*|\d+|[@*?$!#-])(\[[^\]]*\])?(.*)"
+CHANGES = re.compile(r"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*([A-Za-z_]\w*)")
 
 
 class Scope:
     """The variables of one script and the expansion budget it has left."""
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        self.variables: dict[str, Value] = dict(variables or {})
+        self.variables: Variables = dict(variables or {})
         self.exported: set[str] = set(self.variables)
+        self.exports_all = False
+        """set -a: what is assigned is exported."""
         self.left = MAX_EXPANDED
         self.steps = 0
 
@@ -34,6 +39,12 @@ class Scope:
             raise KvplanError(
                 f"the script has more than {MAX_STEPS} words and signs: give a file with the command only"
             )
+
+    def snapshot(self) -> Variables:
+        """The variables as they are now; counted, for a script may ask for many."""
+        self.steps += len(self.variables) // 16
+        self.step()
+        return dict(self.variables)
 
     def get(self, name: str) -> Value | None:
         """A variable's value; None when unset, or when the budget is used up."""
@@ -53,6 +64,34 @@ class Scope:
             self.variables.pop(name, None)  # what is set to something unset counts as unset
         else:
             self.variables[name] = value
+        if self.exports_all:
+            self.exported.add(name)
+
+    def forget(self, text: str) -> None:
+        """Make the variables unknown that a piece of arithmetic changes."""
+        for found in CHANGES.finditer(text[:MAX_VALUE]):
+            name = found.group(1) or found.group(2)
+            self.variables[name] = mark("$" + name, unknown=True)
+
+    def positional(self, words: list[str]) -> None:
+        """set -- words: $1 and so on, and all of them as $@."""
+        for name in [name for name in self.variables if name.isdecimal() and name != "0"]:
+            del self.variables[name]
+        self.variables.update((str(number), word) for number, word in enumerate(words, 1))
+        self.variables.update({"@": words, "*": " ".join(words), "#": str(len(words))})
+
+    def shift(self, words: list[str]) -> None:
+        """shift N: the first arguments are gone."""
+        given, count = self.variables.get("@"), words[0] if words else "1"
+        if isinstance(given, list) and count.isdecimal() and len(count) < 6:
+            self.positional(given[int(count) :])
+        elif given is not None or not count.isdecimal():
+            self.unknown_positional()
+
+    def unknown_positional(self) -> None:
+        """Inside a function: only its calls would tell $1 and so on."""
+        names = [*map(str, range(1, 10)), "@", "*", "#"]
+        self.variables.update((name, mark("$" + name, unknown=True)) for name in names)
 
     def append(self, name: str, value: Value, sure: bool = True) -> None:
         """NAME+=value."""
@@ -85,24 +124,49 @@ def braced(scope: Scope, content: str, expand: Callable[[str], str]) -> Value:
     """${content}. expand reads the word after an operator; what is not understood stays a reference."""
     reference = mark("${" + content + "}")
     found = re.fullmatch(PARAMETER, content, re.DOTALL)
-    if not found or found.group(1):
+    if not found or found.group(1) == "!" or (found.group(1) and found.group(4)):
         return reference
-    _, name, index, rest = found.groups()
+    counted, name, index, rest = found.groups()
     value = scope.get(name)
     if isinstance(value, list) and index not in ("[@]", "[*]"):
-        value = element(value, index)
+        value = element(scope, value, index)
+    if counted:
+        return reference if value is None or (isinstance(value, str) and is_marked(value)) else str(len(value))
+    if isinstance(value, list) and index == "[*]":
+        value = " ".join(value)
     if not rest:
         return reference if value is None else value
     operator = re.match(r":?[-=+?]", rest)
-    if not operator or (isinstance(value, str) and is_marked(value)):
+    if isinstance(value, str) and is_marked(value):
         return reference
+    if not operator:
+        made = None if value is None else changed_each(value, rest, expand)
+        return reference if made is None else made
     return with_operator(scope, (name, value), (operator.group(), rest[operator.end() :]), (reference, expand))
 
 
-def element(values: list[str], index: str | None) -> str | None:
-    """One element of an array; $ARRAY is its first."""
-    number = (index or "[0]")[1:-1]
-    return values[int(number)] if number.isdecimal() and len(number) < 6 and int(number) < len(values) else None
+def changed_each(value: Value, rest: str, expand: Callable[[str], str]) -> Value | None:
+    """${NAME%pattern} and its like; of an array, each element, and with : some of them."""
+    operator = operator_of(rest)
+    word = expand(rest[len(operator) :]).translate(BLANK_AGAIN)
+    if is_marked(word):
+        return None
+    if isinstance(value, str):
+        return changed(value, rest, word)
+    if operator == ":":
+        return part(value, word)
+    made = [changed(one, rest, word) for one in value if not is_marked(one)]
+    found = [one for one in made if one is not None]
+    return found if len(found) == len(value) else None
+
+
+def element(scope: Scope, values: list[str], index: str | None) -> str | None:
+    """One element of an array, counted from its end where the index is negative; $ARRAY is its first."""
+    found = re.fullmatch(r"(-?)(\d{1,5})", arithmetic(scope, (index or "[0]")[1:-1]))
+    if not found:
+        return None
+    number = len(values) - int(found.group(2)) if found.group(1) else int(found.group(2))
+    return values[number] if 0 <= number < len(values) else None
 
 
 def with_operator(
@@ -122,13 +186,14 @@ def with_operator(
         return reference
     replacement = expand(word)
     if operator[-1] == "=":
-        scope.set(name, replacement)
+        scope.set(name, replacement.translate(BLANK_AGAIN))
     return replacement
 
 
 def arithmetic(scope: Scope, text: str) -> str:
     """$((text)): whole numbers with + - * / % ** << >>; anything else stays a reference."""
     reference = mark("$((" + text + "))")
+    scope.forget(text)
     if len(text) > 200 or not re.fullmatch(r"[\w\s+\-*/%()<>$]*", text, re.ASCII):
         return reference
     import ast

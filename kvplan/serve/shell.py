@@ -5,12 +5,13 @@ the files that heredocs write are kept for --config.
 """
 
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
+from kvplan.serve.builtins import builtin
 from kvplan.serve.marks import mark
-from kvplan.serve.scope import Scope
-from kvplan.serve.words import CMD, POWERSHELL, SH, Dialect, Words
+from kvplan.serve.scope import Scope, Variables
+from kvplan.serve.script import Command, Heredoc, Script, dialect_of
+from kvplan.serve.words import CMD, POWERSHELL, SH, Dialect, Words, expand_text
 
 OPENING = ("if", "while", "until", "for", "case", "select")
 CLOSING = ("fi", "done", "esac")
@@ -26,52 +27,17 @@ PLACEHOLDER = re.compile(r"<[A-Za-z][\w ./-]*>")
 FORGOTTEN = re.compile(r"\n[^\S\n]*(?=--?[A-Za-z])")
 
 
-class Command(NamedTuple):
-    """One simple command."""
-
-    words: list[str]
-    env: dict[str, str]  # exported so far, and its own prefix
-    forgotten: list[str]  # first flags of lines that follow without a line continuation
-
-
-class Script(NamedTuple):
-    """What a text runs, and the files that it writes with heredocs."""
-
-    commands: list[Command]
-    files: dict[str, str]
-
-
-class Heredoc(NamedTuple):
-    """A heredoc whose body is still to come."""
-
-    delimiter: str
-    tabs: bool
-    literal: bool
-    redirects: list[str]  # where the command's output goes, filled by the time the body is read
-    words: list[str]
-
-
-def dialect_of(text: str) -> Dialect:
-    """The dialect, from how lines are continued, else from Windows paths."""
-    if re.search(r"\\\n", text):
-        return SH
-    if re.search(r"\^[ \t]*\n", text):
-        return CMD
-    if re.search(r"(?<!`)`[ \t]*\n", text) or "$env:" in text:
-        return POWERSHELL
-    if re.search(r"(?im)(^|[\s\"'=])[a-z]:\\\w", text):
-        return POWERSHELL if "'" in text else CMD
-    return SH
-
-
-def read_script(text: str, variables: Mapping[str, str] | None = None) -> Script:
-    """Every simple command of a script in order. variables: what its environment holds."""
+def read_script(text: str, variables: Mapping[str, str] | None = None, given: Sequence[str] = ()) -> Script:
+    """Every simple command of a script in order. variables: what its environment holds. given: $0, $1 and so on."""
     dialect = dialect_of(text)
     if dialect is not SH:
         text = re.sub(rf"{re.escape(dialect.escape)}[ \t]+\n", dialect.escape + "\n", text)
     reader = Reader(text, Scope(variables), dialect)
+    if given:
+        reader.scope.variables["0"] = given[0]
+        reader.scope.positional(list(given[1:]))
     reader.run()
-    return Script(reader.commands, reader.files)
+    return Script(reader.commands, reader.files, reader.fed)
 
 
 class Reader:
@@ -82,9 +48,12 @@ class Reader:
         self.scope, self.dialect = scope, dialect
         self.commands: list[Command] = []
         self.files: dict[str, str] = {}
+        self.fed: list[str] = []
         self.depth = 0  # open if, while, for and case
         self.chained = False  # the command runs only when the one before held, or failed
         self.heredocs: list[Heredoc] = []
+        self.open: list[tuple[str, Variables]] = []  # "(", "case" and functions, with the variables before them
+        self.defining = False  # a function's name has been read, its body follows
         self.start()
 
     def start(self) -> None:
@@ -104,7 +73,7 @@ class Reader:
                 break
             if character == "\n" and self.words and self.continues():
                 continue
-            if self.comment(character) or self.redirect() or self.operator():
+            if self.comment(character) or self.arithmetic() or self.redirect() or self.operator():
                 continue
             self.element()
         self.finish("")
@@ -127,16 +96,42 @@ class Reader:
         self.lexer.position = len(self.lexer.text) if end < 0 else end
         return True
 
+    def arithmetic(self) -> bool:
+        """Skip ((...)), which may change variables."""
+        found = re.compile(r"\(\((.*?)\)\)", re.DOTALL).match(self.lexer.text, self.lexer.position)
+        if not found or self.words or self.dialect is not SH:
+            return False
+        self.scope.forget(found.group(1))
+        self.lexer.position = found.end()
+        return True
+
     def operator(self) -> bool:
         """Take an operator; it ends the command."""
         found = OPERATOR.match(self.lexer.text, self.lexer.position)
         if not found or (found.group() != "\n" and found.group()[0] not in self.dialect.operators):
             return False
         self.lexer.position = found.end()
+        if found.group() == "(":
+            self.defining = len(self.words) == 1 and self.lexer.peek() == ")"
+            self.open.append(("call" if self.words else "(", self.scope.snapshot()))
         self.finish(found.group())
+        if found.group() == ")":
+            self.close("(", "call")
         if found.group() == "\n":
             self.bodies()
         return True
+
+    def close(self, *names: str) -> None:
+        """End a subshell, whose variables are its own, a case, or a function, which may run or not."""
+        if not self.open or self.open[-1][0] not in names:
+            return
+        name, before = self.open.pop()
+        if name == "(":
+            self.scope.variables = before
+        elif name == "{}":
+            now = self.scope.variables
+            changed = [one for one in {**before, **now} if before.get(one) != now.get(one) and one.isidentifier()]
+            self.scope.variables = {**before, **{one: mark("$" + one, unknown=True) for one in changed}}
 
     def finish(self, operator: str) -> None:
         """End the simple command."""
@@ -144,6 +139,8 @@ class Reader:
         if self.words:
             env = {**self.scope.environment(), **self.prefix}
             self.commands.append(Command(self.words, env, self.forgotten))
+            if not self.heredocs:
+                builtin(self.scope, name, self.words[1:], self.sure())
         else:
             for variable, value in self.prefix.items():
                 self.scope.set(variable, value, self.sure())
@@ -198,6 +195,11 @@ class Reader:
                 names += [word for word in heredoc.words[1:] if not word.startswith("-")]
             for name in names:
                 self.files[name] = body
+            if heredoc.words[:1] == ["read"]:
+                name = heredoc.words[-1]
+                self.scope.set(name, body.strip() if "-d" in heredoc.words else mark("$" + name, unknown=True))
+            elif not names:
+                self.fed.append(body)
         self.heredocs = []
 
     def body(self, heredoc: Heredoc) -> str:
@@ -233,6 +235,19 @@ class Reader:
 
     def keyword(self, raw: str) -> bool:
         """Take a reserved word at the start of a command."""
+        if raw == "{":
+            self.open.append(("{}" if self.defining else "{", self.scope.snapshot()))
+            if self.defining:
+                self.scope.unknown_positional()
+            self.defining = False
+        elif raw == "}":
+            self.close("{", "{}")
+        elif raw == "function":
+            self.function()
+        if raw == "case":
+            self.open.append(("case", {}))
+        elif raw == "esac":
+            self.close("case")
         if raw in OPENING:
             self.depth += 1
             loop = re.compile(r"\s+([A-Za-z_]\w*)").match(self.lexer.text, self.lexer.position)
@@ -242,6 +257,13 @@ class Reader:
         if raw in CLOSING:
             self.depth = max(0, self.depth - 1)
         return raw in CLOSING or raw in BETWEEN
+
+    def function(self) -> None:
+        """Skip the name that follows the word function."""
+        found = re.compile(r"\s+[^\s(){}]+(\s*\(\s*\))?").match(self.lexer.text, self.lexer.position)
+        if found:
+            self.lexer.position = found.end()
+            self.defining = True
 
     def assignment(self) -> bool:
         """Take NAME=value, NAME+=value or NAME=(...) before a command; PowerShell's $env:NAME = value."""
@@ -269,7 +291,7 @@ class Reader:
             values = self.array()
             (self.scope.append if operator == "+=" else self.scope.set)(name, values, self.sure())
             return
-        value = "".join(self.lexer.word(joined=True))
+        value = self.assigned()
         if operator == "+=":
             self.scope.append(name, value, self.sure())
         elif export or self.dialect is POWERSHELL:
@@ -278,6 +300,18 @@ class Reader:
             self.prefix[name] = value
         if export:
             self.scope.exported.add(name)
+
+    def assigned(self) -> str:
+        """The value of an assignment, which sees those before it on the line; a command's words do not."""
+        hidden = {name: self.scope.variables.get(name) for name in self.prefix}
+        self.scope.variables.update(self.prefix)
+        value = "".join(self.lexer.word(joined=True))
+        for name, before in hidden.items():
+            if before is None:
+                self.scope.variables.pop(name, None)
+            else:
+                self.scope.variables[name] = before
+        return value
 
     def array(self) -> list[str]:
         """The elements between parentheses."""
@@ -336,24 +370,3 @@ class Reader:
             self.lexer.position = found.end()
             self.scope.set(name, found.group(1).strip().rstrip('"'), self.sure())
             self.scope.exported.add(name)
-
-
-def expand_text(text: str, scope: Scope) -> str:
-    """A heredoc's body with its variables filled in; quotes are plain characters there."""
-    reader = Words(text, scope, SH)
-    out: list[str] = []
-    pattern = re.compile(r"[^$`\\]+")
-    while reader.peek():
-        scope.step()
-        found = pattern.match(text, reader.position)
-        if found:
-            out.append(found.group())
-            reader.position = found.end()
-        elif reader.peek() == "\\":
-            following = reader.peek(1)
-            out.append("" if following == "\n" else following if following in ("$", "`", "\\") else "\\" + following)
-            reader.position += 1 + len(following)
-        else:
-            value = reader.dollar()
-            out.append(" ".join(value) if isinstance(value, list) else value)
-    return "".join(out)

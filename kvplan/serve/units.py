@@ -1,17 +1,17 @@
-"""systemd units and Podman's container units: the command and its environment.
+"""systemd units, Podman's container units and supervisord's programs: the command and its environment.
 
-Source of the rules: systemd.service(5), systemd.exec(5), podman-systemd.unit(5).
+Source of the rules: systemd.service(5), systemd.exec(5), podman-systemd.unit(5); supervisord's manual, "[program:x]".
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kvplan.serve.launch import of_command, of_image
 from kvplan.serve.marks import mark
 from kvplan.serve.scope import Scope
-from kvplan.serve.shell import Command
+from kvplan.serve.script import Command
 from kvplan.serve.start import Launch
-from kvplan.serve.words import SYSTEMD, Words
+from kvplan.serve.words import PLAIN, SYSTEMD, Words
 
 
 def is_unit(text: str) -> bool:
@@ -36,6 +36,33 @@ def of_unit(text: str) -> Iterator[Launch]:
             yield from of_command(Command(words, env, []))
         elif key == "Exec" and image:
             yield from of_image(image, None, Words(specifiers(value), Scope(env), SYSTEMD).all(), env)
+
+
+def is_supervised(text: str) -> bool:
+    """Whether a text configures programs of supervisord."""
+    return bool(re.search(r"(?m)^\[program:[^\]\n]+\]\s*$", text))
+
+
+def of_supervised(text: str) -> Iterator[Launch]:
+    """The start of each program that is one."""
+    programs = re.split(r"(?m)^\[", text.replace("\n\t", "\n ").replace("\n ", " "))
+    for program in programs:
+        entries = dict(unit_entries(program))
+        if program.startswith("program:") and "command" in entries:
+            pairs = re.findall(r"""([A-Za-z_]\w*)=("[^"]*"|'[^']*'|[^,\s]*)""", entries.get("environment", ""))
+            env = {name: value.strip("\"'") for name, value in pairs}
+            words = Words(supervised(entries["command"], env), Scope(), PLAIN).all()
+            yield from of_command(Command(words, env, []))
+
+
+def supervised(text: str, env: Mapping[str, str]) -> str:
+    """%% as a percent sign, %(ENV_X)s from the program's environment; other references have no value here."""
+
+    def one(found: re.Match[str]) -> str:
+        name = found.group(1) or ""
+        return "%" if not name else env.get(name.removeprefix("ENV_"), mark(found.group()))
+
+    return re.sub(r"%%|%\((\w+)\)\w", one, text)
 
 
 def unit_entries(text: str) -> Iterator[tuple[str, str]]:

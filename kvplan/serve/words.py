@@ -8,10 +8,15 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kvplan.serve.marks import CLOSE, OPEN, mark
+from kvplan.serve.expansions import said
+from kvplan.serve.marks import BLANK_AGAIN, BLANKS, CLOSE, KEPT, OPEN, is_marked, mark
 from kvplan.serve.scope import MAX_VALUE, Scope, Value, arithmetic, braced, simple
 
 MAX_NESTING = 20
+HEREDOC = re.compile(r"\s*cat\s*<<(-?)\s*(['\"]?)(\w+)\2[ \t]*\n(.*?\n)?[ \t]*\3\s*", re.DOTALL)
+"""A command substitution that is a heredoc's body."""
+LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
+ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8})|(.))", re.DOTALL)
 
 
 class Dialect(NamedTuple):
@@ -41,10 +46,11 @@ class Words:
         special = re.escape(
             dialect.escape + dialect.quotes + dialect.operators + OPEN + ("$`" if dialect.dollar else "%")
         )
-        self.plain = re.compile(rf"[^\s{special}]+")
+        self.plain = re.compile(rf"[^{BLANKS}{special}]+")
         self.fields: list[str] = []
         self.parts: list[str] = []
         self.open = False  # a field has begun; quoted empty text begins one too
+        self.keeps = False  # blanks between quotes are kept apart from others: an expansion's word splits later
 
     def peek(self, offset: int = 0) -> str:
         """The character at the position, empty at the end."""
@@ -53,7 +59,7 @@ class Words:
 
     def blanks(self) -> None:
         """Skip blanks and continued lines, not line breaks."""
-        pattern = rf"(?:[^\S\n]|{re.escape(self.dialect.escape)}\n)+"
+        pattern = rf"(?:[ \t]|{re.escape(self.dialect.escape)}\n)+"
         found = re.compile(pattern).match(self.text, self.position)
         if found:
             self.position = found.end()
@@ -77,7 +83,7 @@ class Words:
         """
         self.fields, self.parts, self.open = [], [], False
         stop = self.dialect.operators
-        while (character := self.peek()) and not character.isspace() and (not stop or character not in stop):
+        while (character := self.peek()) and character not in BLANKS and (not stop or character not in stop):
             self.piece(character, joined)
         self.end_field()
         return self.fields
@@ -104,6 +110,9 @@ class Words:
             self.percent()
         elif self.text.startswith("$'", self.position):
             self.add(self.ansi())
+        elif self.text.startswith('$"', self.position) and self.dialect is SH:
+            self.position += 1
+            self.double()
         elif character in "$`":
             self.expansion(self.dollar(), joined)
         else:
@@ -119,7 +128,7 @@ class Words:
 
     def add(self, text: str) -> None:
         """Text that does not split."""
-        self.parts.append(text)
+        self.parts.append(text if self.keeps else text.translate(BLANK_AGAIN))
         self.open = True
 
     def end_field(self) -> None:
@@ -162,15 +171,19 @@ class Words:
         end = len(self.text) if end < 0 else end
         content = self.text[self.position + 1 : end]
         self.position = end + 1
-        self.add(content.replace("''", "'") if self.dialect is POWERSHELL else content)
+        content = content.replace("''", "'") if self.dialect is POWERSHELL else content
+        self.add(content.translate(KEPT) if self.keeps else content)
 
     def double(self) -> None:
         """Text between double quotes."""
         self.position += 1
         self.add("")
+        begun = len(self.parts)
         while (character := self.peek()) and character != '"':
             self.inside_double(character)
         self.position += 1
+        if self.keeps:
+            self.parts[begun:] = [part.translate(KEPT) for part in self.parts[begun:]]
 
     def inside_double(self, character: str) -> None:
         """One step between double quotes."""
@@ -216,10 +229,12 @@ class Words:
         if text[at] == "`":
             end = text.find("`", at + 1)
             self.position = len(text) if end < 0 else end + 1
-            return command_output(text[at + 1 : end] if end > 0 else "", text[at : self.position])
+            content = re.sub(r"\\([`$\\])", r"\1", text[at + 1 : end]) if end > 0 else ""
+            return self.printed(content, text[at : self.position])
         for opening, closing, reader in (
             ("$((", "))", self.sum),
             ("$(", ")", self.output),
+            ("$[", "]", self.sum),
             ("${", "}", self.parameter),
         ):
             if text.startswith(opening, at):
@@ -249,7 +264,37 @@ class Words:
 
     def output(self, content: str) -> Value:
         """$(...)."""
-        return command_output(content, f"$({content})")
+        return self.printed(content, f"$({content})")
+
+    def printed(self, content: str, reference: str) -> str:
+        """What a command prints, where that follows from its words; else the reference."""
+        found = HEREDOC.fullmatch(content)
+        if found:
+            quote, body = found.group(2), found.group(4) or ""
+            body = re.sub(r"(?m)^\t+", "", body) if found.group(1) else body
+            return (body if quote else expand_text(body, self.scope)).rstrip("\n")
+        known = re.fullmatch(r"\s*(?:which|command -v|type -[pP])\s+([\w./-]+)\s*", content)
+        if known:
+            return known.group(1)
+        if self.nesting < MAX_NESTING and re.match(r"\s*(?:echo|printf|basename|dirname)\s", content):
+            inner = Words(content.strip(), self.scope, SH, self.nesting + 1)
+            words = inner.command()
+            text = None if words is None or any(map(is_marked, words)) else said(words)
+            if text is not None:
+                return text
+        return mark(reference, unknown=True)
+
+    def command(self) -> list[str] | None:
+        """The words of a text that is one command; None where an operator stands in it."""
+        out: list[str] = []
+        while True:
+            self.blanks()
+            if not self.peek():
+                return out
+            before = self.position
+            out += self.word()
+            if self.position == before:
+                return None
 
     def parameter(self, content: str) -> Value:
         """${...}."""
@@ -260,6 +305,7 @@ class Words:
         if self.nesting >= MAX_NESTING:
             return mark(text)
         inner = Words(text, self.scope, self.dialect._replace(operators=""), self.nesting + 1)
+        inner.keeps = True
         out = []
         while inner.peek():
             if inner.peek().isspace():
@@ -273,9 +319,16 @@ class Words:
         """$'...' with C escapes."""
         found = re.compile(r"\$'((?:[^'\\]|\\.)*)'?", re.DOTALL).match(self.text, self.position)
         self.position = found.end() if found else self.position + 2
-        table = {"n": "\n", "t": "\t", "r": "\r"}
-        content = found.group(1) if found else ""
-        return re.sub(r"\\(.)", lambda part: table.get(part.group(1), part.group(1)), content, flags=re.DOTALL)
+        return ESCAPE.sub(escape, found.group(1) if found else "")
+
+
+def escape(found: re.Match[str]) -> str:
+    """The character of one C escape."""
+    octal, code, letter = found.group(1), found.group(2), found.group(3)
+    number = int(octal, 8) if octal else int(code[1:], 16) if code else -1
+    if number >= 0:
+        return chr(number) if 0 < number < 0x110000 and not 0xD800 <= number < 0xE000 else ""
+    return LETTERS.get(letter, letter)
 
 
 def closing_at(text: str, start: int, opening: str, closing: str) -> int:
@@ -293,7 +346,22 @@ def closing_at(text: str, start: int, opening: str, closing: str) -> int:
     return len(text)
 
 
-def command_output(content: str, reference: str) -> str:
-    """A command substitution: only a look-up of a program's path is known, to its name."""
-    found = re.fullmatch(r"\s*(?:which|command -v|type -[pP])\s+([\w./-]+)\s*", content)
-    return found.group(1) if found else mark(reference, unknown=True)
+def expand_text(text: str, scope: Scope) -> str:
+    """A heredoc's body with its variables filled in; quotes are plain characters there."""
+    reader = Words(text, scope, SH)
+    out: list[str] = []
+    pattern = re.compile(r"[^$`\\]+")
+    while reader.peek():
+        scope.step()
+        found = pattern.match(text, reader.position)
+        if found:
+            out.append(found.group())
+            reader.position = found.end()
+        elif reader.peek() == "\\":
+            following = reader.peek(1)
+            out.append("" if following == "\n" else following if following in ("$", "`", "\\") else "\\" + following)
+            reader.position += 1 + len(following)
+        else:
+            value = reader.dollar()
+            out.append(" ".join(value) if isinstance(value, list) else value)
+    return "".join(out)

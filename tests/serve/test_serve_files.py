@@ -215,3 +215,68 @@ def test_a_line_in_one_word_is_read_as_a_shell_would() -> None:
     (deployment,) = read_argv(["VLLM_KV_CACHE_LAYOUT=HND vllm serve org/m -tp 2"])
     assert (deployment.model, deployment.options) == ("org/m", {"tensor_parallel_size": 2})
     assert deployment.env == {"VLLM_KV_CACHE_LAYOUT": "HND"}
+
+
+DOCKERFILE = """FROM python:3.12 AS build
+CMD ["vllm", "serve", "no/model"]
+FROM vllm/vllm-openai:v0.33.0
+ARG TP=2
+ENV VLLM_KV_CACHE_LAYOUT=HND \\
+    # not this
+    HF_HOME=/x
+ENV LENGTH 4096
+"""
+
+
+@pytest.mark.parametrize(
+    ("tail", "options"),
+    [
+        ('CMD ["org/m", "-tp", "2"]', {"tensor_parallel_size": 2}),
+        ('ENTRYPOINT ["vllm", "serve"]\nCMD ["org/m"]', {}),
+        ("ENTRYPOINT exec vllm serve org/m --max-model-len $LENGTH", {"max_model_len": 4096}),
+        ("CMD vllm serve org/m \\\n  --max-model-len 8", {"max_model_len": 8}),
+    ],
+)
+def test_a_dockerfile_starts_what_its_last_stage_says(tail: str, options: dict[str, object]) -> None:
+    deployment = one(DOCKERFILE + tail + "\n", "Dockerfile")
+    assert (deployment.model, deployment.options) == ("org/m", options)
+    assert deployment.env == {"VLLM_KV_CACHE_LAYOUT": "HND"}
+
+
+POD = """apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - {name: v, image: vllm/vllm-openai, args: [org/m, -tp, "4"]}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"kubectl apply -f - <<EOF\n{POD}EOF\n",
+        f"cat > pod.yaml <<'EOF'\n{POD}EOF\nkubectl apply -f pod.yaml\n",
+        "cat > run.sh <<'EOF'\nvllm serve org/m -tp 4\nEOF\nbash run.sh\n",
+        "bash -s <<'EOF'\nvllm serve org/m -tp 4\nEOF\n",
+        "sudo tee /etc/v.service <<'EOF'\n[Service]\nExecStart=/bin/vllm serve org/m -tp 4\nEOF\nsystemctl start v\n",
+        '[program:v]\ncommand=vllm serve org/m -tp %(ENV_TP)s\nenvironment=TP="4",X=1\n',
+        "\ufeffvllm serve org/m -tp 4",
+    ],
+)
+def test_what_a_script_writes_or_hands_on_is_read(text: str) -> None:
+    deployment = one(text)
+    assert (deployment.model, deployment.options, deployment.errors) == ("org/m", {"tensor_parallel_size": 4}, ())
+
+
+def test_a_model_of_kserve_with_vllms_runtime_is_served_with_its_arguments() -> None:
+    service = """apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+spec:
+  predictor:
+    model:
+      modelFormat: {name: vLLM}
+      storageUri: hf://org/m
+      args: [--max-model-len=8192]
+"""
+    deployment = one(service, "service.yaml")
+    assert (deployment.model, deployment.options) == ("org/m", {"max_model_len": 8192})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kvplan.serve import read_text
 from kvplan.serve.launch import launches
 from kvplan.serve.marks import clean, unmark
 
@@ -46,6 +47,26 @@ def words(text: str) -> list[list[str]]:
         ("vllm serve M ${Q:=x} $Q", ["M", "x", "x"]),
         ("true; # vllm serve NOPE\necho vllm serve NOPE; exec vllm serve M", ["M"]),
         ("( $(which vllm) serve M ) &", ["M"]),
+        (
+            "X=/a/b/c-FP8; vllm serve ${X##*/} ${X%/*} ${X%-FP8} ${X/b/q} ${X//[/]}",
+            ["c-FP8", "/a/b", "/a/b/c", "/a/q/c-FP8", "${X//[/]}"],
+        ),
+        ("A=abcd; vllm serve ${A:1:2} ${A: -1} ${A^^} ${A^} ${#A} ${A/%d/z}", ["bc", "d", "ABCD", "Abcd", "4", "abcz"]),
+        ('A=(a "b c" d); vllm serve ${#A[@]} "${A[@]:1}" "${A[-1]}" "${A[*]}"', ["3", "b c", "d", "d", "a b c d"]),
+        ("I=1; A=(a b); vllm serve ${A[$I]} ${A[I]} ${A[I-1]}", ["b", "b", "a"]),
+        ('P=/a/b; vllm serve $(dirname $P) `basename $P` "$(echo -n x  y)" $(printf "%s" z)', ["/a", "b", "x y", "z"]),
+        ("vllm serve M $(cat <<EOF\nx ${N:-2}\nEOF\n)", ["M", "x", "2"]),
+        ('J=$(cat <<\'EOF\'\n{"a": 1}\nEOF\n)\nvllm serve M "$J"', ["M", '{"a": 1}']),
+        ("read -r -d '' J <<'EOF' || true\n{\"a\": 1}\nEOF\nvllm serve M \"$J\"", ["M", '{"a": 1}']),
+        ("vllm serve ${O:-'{\"a\": 1}'} ${P:-b c}", ['{"a": 1}', "b", "c"]),
+        ("X=1; X=5 Y=$X; vllm serve $X $Y", ["5", "5"]),
+        ("T=a; (T=b); vllm serve $T", ["a"]),
+        ("T=a; unset T; vllm serve ${T:-b}", ["b"]),
+        ('set -- a b c; shift; vllm serve $1 $# "$@"', ["b", "2", "b", "c"]),
+        ('bash -c \'vllm serve "$0" "$@"\' M -tp 2', ["M", "-tp", "2"]),
+        ("vllm serve M --max-model-len=$[8*1024]", ["M", "--max-model-len=8192"]),
+        ("vllm serve $'\\x41\\t\\101' $\"b\"", ["A\tA", "b"]),
+        (": vllm serve N; vllm serve M", ["M"]),
     ],
 )
 def test_words_are_what_bash_passes(script: str, args: list[str]) -> None:
@@ -96,3 +117,43 @@ def test_a_placeholder_is_no_redirection() -> None:
 
 def test_doubling_a_variable_stays_small() -> None:
     assert words("A=xxxxxxxx\n" + "A=$A$A\n" * 60 + "vllm serve M --x $A") == [["M", "--x", "$A"]]
+
+
+@pytest.mark.parametrize(
+    ("script", "word"),
+    [
+        ("f() { vllm serve M ${1:-2}; }; f 4", "${1:-2}"),
+        ("T=a; f() { T=b; }; f; vllm serve M $T", "$T"),
+        ("N=4; ((N*=2)); vllm serve M $N", "$N"),
+        ("N=4; let N=N*2; vllm serve M $N", "$N"),
+        ("N=4; read -r N; vllm serve M $N", "$N"),
+        ("P=1; : $((P++)); vllm serve M $P", "$P"),
+        ("vllm serve M $(nvidia-smi -L | wc -l)", "$(nvidia-smi -L | wc -l)"),
+        ("vllm serve M $(echo $(hostname))", "$(echo $(hostname))"),
+        ("X=ab; vllm serve M ${X@Q}", "${X@Q}"),
+    ],
+)
+def test_what_only_running_would_tell_stays_as_it_is_written(script: str, word: str) -> None:
+    assert words(script) == [["M", word]]
+
+
+@pytest.mark.parametrize(
+    ("script", "env"),
+    [
+        ("export VLLM_A=1; env -u VLLM_A vllm serve M", {}),
+        ("export VLLM_A=1; env -i VLLM_B=2 vllm serve M", {"VLLM_B": "2"}),
+        ("export VLLM_A=1; sudo VLLM_B=2 vllm serve M", {"VLLM_B": "2"}),
+        ("export VLLM_A=1; sudo -E vllm serve M", {"VLLM_A": "1"}),
+        ("set -a; VLLM_A=1; set +a; VLLM_B=2; vllm serve M", {"VLLM_A": "1"}),
+        ("(export VLLM_A=1); vllm serve M", {}),
+        ("export VLLM_A=1; unset VLLM_A; vllm serve M", {}),
+    ],
+)
+def test_the_environment_is_what_the_program_gets(script: str, env: dict[str, str]) -> None:
+    (launch,) = launches(clean(script))
+    assert {name: value for name, value in launch.env.items() if name.startswith("VLLM_")} == env
+
+
+def test_a_no_break_space_parts_no_words_and_is_told() -> None:
+    (deployment,) = read_text("vllm serve M\u00a0-tp 2")
+    assert deployment.errors[0].startswith("'M -tp' holds a no-break space")
