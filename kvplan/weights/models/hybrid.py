@@ -185,7 +185,8 @@ def _lfm2_feed_forward(b: Builder, prefix: str, index: int) -> None:
     config = b.config
     hidden, names = config.integer("hidden_size"), ("w13", "w2")
     if b.model.architecture == "Lfm2ForCausalLM":
-        gated_mlp(b, prefix, _lfm2_width(b), names=names)
+        inner = config.integer("block_dim") if "block_dim" in config else hidden
+        gated_mlp(b, prefix, _lfm2_width(b), hidden=inner, names=names)
     elif index < config.integer("num_dense_layers", minimum=0):
         gated_mlp(b, prefix, config.integer("intermediate_size"), names=names)
     else:

@@ -6,6 +6,7 @@ Source: vllm/model_executor/layers/quantization/auto_gptq.py, auto_awq.py, moe_w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from kvplan.errors import Refused
 from kvplan.weights.names import Packed
@@ -19,6 +20,13 @@ _MARLIN_GROUPS = (-1, 32, 64, 128)
 _MARLIN_HIDDEN = 128
 
 
+class Packing(NamedTuple):
+    """How weights are packed: bits of each, and inputs that share a scale (-1: all)."""
+
+    bits: int
+    group: int
+
+
 class Gptq(Unquantized):
     """`AutoGPTQConfig`."""
 
@@ -26,36 +34,36 @@ class Gptq(Unquantized):
 
     def __init__(
         self,
-        bits: int,
-        group: int,
+        packing: Packing,
         head: bool,
         quantized: Sequence[str],
-        skipped: Sequence[str],
+        rules: Sequence[tuple[str, Packing | None]],
         packed: Packed,
     ) -> None:
-        self.bits, self.group = bits, group
+        self.packing = packing
         self.head_is_quantized = head
         self.quantized = tuple(quantized)
         """Names of quantised layers, or parts of such names; empty: all."""
-        self.skipped = tuple(skipped)
-        """Expressions for layers that are left alone."""
+        self.rules = tuple(rules)
+        """Expressions for layers with a packing of their own, or that are left alone; the first that matches counts."""
         self.packed = packed
 
     def linear(self, layer: Linear) -> Iterable[Tensor]:
-        if self._skips(layer.prefix) or not self._is_quantized(layer.prefix):
-            return plain_linear(layer)
-        return _gptq_linear(layer, self.bits, self.group)
+        packing = self._packing_of(layer.prefix) if self._is_quantized(layer.prefix) else None
+        return plain_linear(layer) if packing is None else _gptq_linear(layer, *packing)
 
     def head(self, layer: Linear) -> Iterable[Tensor]:
         return self.linear(layer) if self.head_is_quantized else super().head(layer)
 
     def experts(self, layer: Experts) -> Iterable[Tensor]:
-        if _marlin_takes(layer, self.group):
-            return plain_experts(layer) if self._skips(layer.prefix) else _gptq_experts(layer, self.bits, self.group)
-        return _wna16_experts(layer, self.bits, self.group, zero_points=False)
+        """Marlin's kernels are chosen by the groups of the whole checkpoint, and the others know no rules."""
+        if not _marlin_takes(layer, self.packing.group):
+            return _wna16_experts(layer, *self.packing, zero_points=False)
+        packing = self._packing_of(layer.prefix)
+        return plain_experts(layer) if packing is None else _gptq_experts(layer, *packing)
 
-    def _skips(self, prefix: str) -> bool:
-        return any(compiled(pattern).match(prefix) for pattern in self.skipped)
+    def _packing_of(self, prefix: str) -> Packing | None:
+        return next((own for pattern, own in self.rules if compiled(pattern).match(prefix)), self.packing)
 
     def _is_quantized(self, prefix: str) -> bool:
         if not self.quantized:

@@ -127,23 +127,38 @@ def _renamed_paths(renames: Renames, names: Iterable[str]) -> list[str]:
 def _gptq(settings: Mapping[str, Any], packed: Packed, renames: Renames | None) -> Unquantized:
     from kvplan.weights.quant.gptq import Gptq
 
-    bits, group = positive(settings, "bits", 4), _group_size(settings, "group_size")
-    if settings.get("desc_act") and group != -1:
-        raise Refused(
-            "quantization_config: vLLM 0.33.0 does not load GPTQ with desc_act and groups; use another checkpoint."
-        )
-    if bits not in (4, 8) or settings.get("sym") is False:
-        raise Refused(
-            f"quantization_config: vLLM 0.33.0 loads symmetric GPTQ of 4 or 8 bits, not {bits} bits and so on."
-        )
+    base = _gptq_packing(settings)
+    rules: list[tuple[str, Any]] = []
     dynamic = settings.get("dynamic") or {}
-    if not isinstance(dynamic, Mapping) or not all(str(key).startswith("-:") for key in dynamic):
-        raise Refused("quantization_config: dynamic overrides are not known to kvplan's weights; give --weights-bytes.")
+    if not isinstance(dynamic, Mapping):
+        raise KvplanError(f"quantization_config: dynamic must be a JSON object, got {dynamic!r}.")
+    for key, own in dynamic.items():
+        if str(key).startswith("-:"):
+            rules.append((str(key)[2:], None))
+        elif isinstance(own, Mapping):
+            rules.append((str(key).removeprefix("+:"), _gptq_packing({**settings, **own})))
+        else:
+            raise KvplanError(f"quantization_config: the dynamic override {key!r} must be a JSON object, got {own!r}.")
     quantized = _flat(settings.get("modules_in_block_to_quantize"))
     if renames is not None:
         quantized = renames.apply(quantized)
-    skipped = [str(key).removeprefix("-:") for key in dynamic]
-    return Gptq(bits, group, bool(settings.get("lm_head")), quantized, skipped, packed)
+    return Gptq(base, bool(settings.get("lm_head")), quantized, rules, packed)
+
+
+def _gptq_packing(settings: Mapping[str, Any]) -> Any:
+    """Bits and groups of a checkpoint, or of a rule for some of its layers. Refused as vLLM 0.33.0 refuses."""
+    from kvplan.weights.quant.gptq import Packing
+
+    found = Packing(positive(settings, "bits", 4), _group_size(settings, "group_size"))
+    if settings.get("desc_act") and found.group != -1:
+        raise Refused(
+            "quantization_config: vLLM 0.33.0 does not load GPTQ with desc_act and groups; use another checkpoint."
+        )
+    if found.bits not in (4, 8) or settings.get("sym") is False:
+        raise Refused(
+            f"quantization_config: vLLM 0.33.0 loads symmetric GPTQ of 4 or 8 bits, not {found.bits} bits and so on."
+        )
+    return found
 
 
 def _awq(settings: Mapping[str, Any], packed: Packed, renames: Renames | None) -> Unquantized:
