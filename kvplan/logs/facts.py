@@ -58,7 +58,7 @@ SENTENCES: tuple[tuple[str, str, str], ...] = (
     ("failed", "failed", "ngine core initialization failed"),
     ("Using max model len", "max_model_len", "Using max model len {int}"),
     ("Auto-fit max_model_len", "fitted", "Auto-fit max_model_len: reduced from {int} to {int} to fit"),
-    ("server version", "version", "(?:API|LM) server version v?(\\w[\\w.+-]{1,80})"),
+    ("server version", "version", "(?:API|LM|gRPC) server version v?(\\w[\\w.+-]{1,80})"),
     ("server version", "banner_model", "server version \\S+, serving model (\\S{1,400})"),
     ("▀", "version", "█ version v?([0-9][\\w.+-]{2,80})"),
     ("▀", "banner_model", "█ model ([^\"\\s][^\"\\n]{0,400})"),

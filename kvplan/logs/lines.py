@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import IO, NamedTuple
 
 PIECE = 1 << 16
@@ -101,26 +100,32 @@ class _Joiner:
         return Record(stream, _process_of(first), _unwrapped(first), rows)
 
     def _several(self, parts: list[str], stream: str) -> Record | None:
-        self._learn(parts)
+        widths = self._learn(parts)
+        if lead := _lead_of(parts[0]):
+            shape = _shape_of(lead)
+            parts = [parts[0], *(_without(shape, part) for part in parts[1:])]
         if not stream and not self.wanted_without_blanks("".join("".join(parts).split())):
             return None
-        text = self._joined(parts)
+        text = self._joined(parts, widths)
         rows = self.wanted_without_blanks("".join(text.split()))
-        return Record(stream, _process_of(_clean(parts[0])), text, rows) if rows else None
+        process = _process_of(_clean(parts[0])) or _process_of(text)
+        return Record(stream, process, text, rows) if rows else None
 
-    def _learn(self, parts: list[str]) -> None:
+    def _learn(self, parts: list[str]) -> list[int]:
+        """The widths of all lines but the last, which are counted."""
+        found = [len(part.rstrip("\r\n")) for part in parts[:-1]]
         widths = self.widths
-        for part in parts[:-1]:
-            width = len(part.rstrip("\r\n"))
+        for width in found:
             if width in widths:
                 widths[width] += 1
             elif width >= _MIN_WIDTH and len(widths) < _MAX_WIDTHS:
                 widths[width] = 1
+        return found
 
-    def _joined(self, parts: list[str]) -> str:
+    def _joined(self, parts: list[str], widths: list[int]) -> str:
         pieces = [_unwrapped(_clean(parts[0]))]
-        for before, part in pairwise(parts):
-            cut = self.widths.get(len(before.rstrip("\r\n")), 0) > 1
+        for before, part in zip(widths, parts[1:], strict=False):
+            cut = self.widths.get(before, 0) > 1
             line = _without_prefix(_unwrapped(_clean(part)))
             pieces.append(line if cut else "\n" + line.lstrip())
         return "".join(pieces)
@@ -180,6 +185,37 @@ def _stream_of(line: str) -> str:
     return "" if name in ("INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL") else name
 
 
+def _lead_of(line: str) -> str:
+    """What stands before vLLM's own text: a quotation mark, an indentation, a line number, a transport's prefix."""
+    if line.startswith("("):
+        return ""
+    found = _head_pattern().search(line, 0, _HEAD)
+    return line[: found.start()] if found else ""
+
+
+@lru_cache(1)
+def _head_pattern() -> re.Pattern[str]:
+    return re.compile(r"\([A-Za-z][\w-]*(?: rank=[0-9]+)? pid=[0-9]|\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)[ :\x1b]")
+
+
+@lru_cache(16)
+def _shape_of(lead: str) -> re.Pattern[str]:
+    """The lead, or its first words, with any numbers in it: times and line numbers change from line to line.
+
+    What a terminal cut and something else then marked carries the marks, but what stood before them only once.
+    """
+    words = [re.sub("[0-9]+", "[0-9]+", re.escape(word)) for word in re.findall(r"[0-9]+:|\S*\s+|\S+$", lead)]
+    words = [
+        " *" if not word.strip("\\ ") and more else word for word, more in zip(words, [*words[1:], ""], strict=True)
+    ]
+    return re.compile("(?:".join(words) + ")?" * (len(words) - 1))
+
+
+def _without(shape: re.Pattern[str], line: str) -> str:
+    found = shape.match(line)
+    return line[found.end() :] if found else line
+
+
 def _without_prefix(line: str) -> str:
     found = _prefix_pattern().match(line)
     return line[found.end() :] if found else line
@@ -209,14 +245,17 @@ def _unwrapped(line: str) -> str:
     if brace < 0 or not any(key in line for key in _JSON_KEYS):
         return line
     found = _json_object(line[brace:])
-    for key in ("message", "log", "msg", "MESSAGE", "textPayload"):
+    while isinstance(nested := found.get("jsonPayload"), dict):
+        found = nested
+    for key in _MESSAGE_KEYS:
         if isinstance(value := found.get(key), str):
             inner = _clean(value)
             return _unwrapped(inner) if inner.startswith("{") and len(inner) < len(line) else inner
     return line
 
 
-_JSON_KEYS = ('"message"', '"log"', '"msg"', '"MESSAGE"', '"textPayload"')
+_MESSAGE_KEYS = ("message", "log", "msg", "MESSAGE", "textPayload", "line", "_msg", "body")
+_JSON_KEYS = tuple(f'"{key}"' for key in _MESSAGE_KEYS)
 
 
 def _process_in_json(line: str) -> str:

@@ -73,8 +73,10 @@ class _Scanner:
         value = self.value()
         if isinstance(value, dict | list) or _pair_end().match(self.text, self.at):
             return value
-        end = _next_pair().search(self.text, start)
+        stop, end = self.at, _next_pair().search(self.text, start)
         self.at = end.start() if end else len(self.text)
+        if isinstance(value, int | float) and not self.text[stop].isalnum():  # what quoted or framed the line
+            return value
         return self.text[start : self.at].strip()
 
     def _string(self) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 # 0.9.2: workers tagged by rank, each rank reports for itself before the smallest is taken.
 V092_TWO_RANKS = """\
@@ -119,6 +120,24 @@ def coloured(line: str) -> str:
     return f"\x1b[0;36m{tag})\x1b[0;0m \x1b[32mINFO\x1b[0m {rest}" if mark and tag.startswith("(") else line
 
 
+def inside(key: str) -> Callable[[str], str]:
+    """As one of the string values of a JSON object, with others beside it."""
+    return lambda line: json.dumps({"time": "2026-01-01T00:00:00Z", key: line, "severity": "INFO"})
+
+
+# What is put before each physical line, also of a log that a terminal has cut already.
+MARKS = {
+    "quoted": lambda line: "> " + line,
+    "indented": lambda line: "    " + line,
+    "tabbed": lambda line: "\t" + line,
+    "bulleted": lambda line: "- " + line,
+    "bracketed times": lambda line: "[2026-11-20 08:00:00,123] " + line,
+    "a scheduler's task": lambda line: "0: " + line,
+    "found by grep": lambda line: "vllm.log:4711:" + line,
+    "pod and container": lambda line: "vllm-0 › vllm │ " + line,
+    "an editor's numbers": lambda line: f"{len(line):6}\t" + line,
+}
+
 TRANSPORTS = {
     "plain": lambda line: line,
     "windows line ends": lambda line: line + "\r",
@@ -131,4 +150,17 @@ TRANSPORTS = {
     "journald": lambda line: "Aug 19 13:06:25 host-1 vllm[72671]: " + line,
     "docker json-file": docker_json,
     "terminal colours": coloured,
+    "a cloud's text payload": inside("textPayload"),
+    "a cloud's nested payload": lambda line: json.dumps({"insertId": "x", "jsonPayload": {"message": line}}),
+    "loki": inside("line"),
+    "journald as JSON": inside("MESSAGE"),
+    "mpirun": lambda line: "[1,0]<stdout>:" + line,
+    "supervisor": lambda line: "2026-08-19 13:06:25,123 DEBG 'vllm' stdout output: " + line,
+    "journald to the microsecond": lambda line: "2026-08-19T13:06:25.123456+0200 host-1 python3[72671]: " + line,
+    "kubectl --prefix --timestamps": lambda line: "[pod/vllm-0/vllm] 2026-01-01T00:00:00.123456789Z " + line,
+    "a job's tag": lambda line: "(vllm-job, pid=1234, ip=10.0.0.2) " + line,
+    "a replica's tag": lambda line: "(ServeReplica:app:VLLM pid=1234, ip=10.0.0.2) " + line,
+    "a table": lambda line: "| " + line + " |",
+    "in quotes": lambda line: '"' + line + '",',
+    **MARKS,
 }

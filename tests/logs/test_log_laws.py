@@ -25,7 +25,23 @@ def test_what_carries_a_log_does_not_change_the_reading(name: str, transport: st
     assert read_log(map(startups.TRANSPORTS[transport], lines)) == read_log(lines)
 
 
-WHOLE_LINES = ("docker json-file", "terminal colours")  # cut, they are no JSON and no colours any more
+# Cut, these are no JSON, colours, frames or tags of every line any more.
+WHOLE_LINES = (
+    "docker json-file", "terminal colours", "a cloud's text payload", "a cloud's nested payload", "loki",
+    "journald as JSON", "a table", "in quotes", "a job's tag", "a replica's tag", "supervisor",
+)  # fmt: skip
+
+
+@given(
+    name=st.sampled_from(NAMES),
+    mark=st.sampled_from(sorted(startups.MARKS)),
+    width=st.integers(78, 250),
+)
+@settings(max_examples=60, deadline=None)
+def test_marks_on_lines_that_a_terminal_has_cut_do_not_change_the_document(name: str, mark: str, width: int):
+    lines = startups.ALL[name].split("\n")
+    cut = [line[at : at + width] for line in lines for at in range(0, max(len(line), 1), width)]
+    assert read_log(map(startups.MARKS[mark], cut)).document() == read_log(lines).document()
 
 
 @given(
@@ -36,7 +52,9 @@ WHOLE_LINES = ("docker json-file", "terminal colours")  # cut, they are no JSON 
 @settings(max_examples=100, deadline=None)
 def test_a_terminal_that_cuts_lines_does_not_change_the_document(name: str, transport: str, width: int):
     lines = startups.ALL[name].split("\n")
-    carried = map(startups.TRANSPORTS[transport], lines)
+    carry = startups.TRANSPORTS[transport]
+    carried = map(carry, lines)
+    width = max(width, len(carry("")) + 40)  # the process and the level stand whole on the first line
     cut = [line[at : at + width] for line in carried for at in range(0, max(len(line), 1), width)]
     assert read_log(cut).document() == read_log(lines).document()
 
