@@ -316,7 +316,9 @@ def _selected(engine: str, layout_name: str) -> str:
 
 
 def _facts(source: Source, reading: hf.Reading) -> ModelFacts:
-    return ModelFacts(name=source.id, root=reading.root, hf_quant_config=source.file("hf_quant_config.json"))
+    files = source.beside
+    outside = None if source.config.get("quantization_config") is not None else files.get("hf_quant_config.json")
+    return ModelFacts(source.id, reading.root, hf_quant_config=outside, files=files)
 
 
 def _weight_dtypes(source: Source, reading: hf.Reading) -> tuple[str, ...]:

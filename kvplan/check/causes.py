@@ -107,7 +107,8 @@ def _get(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def _edited(source: Source, path: tuple[str, ...], new: Mapping[str, Any]) -> Source:
-    return Source(source.id, source.source, _put(source.config, path, new), source.where, read_file=source.file)
+    config, files = _put(source.config, path, new), source.beside
+    return Source(source.id, source.source, config, source.where, read_file=files.get, names=lambda: files)
 
 
 def _put(config: Mapping[str, Any], path: tuple[str, ...], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,6 +63,8 @@ class ModelFacts(NamedTuple):
     """Defaults of the nested text model's config class."""
     hf_quant_config: Mapping[str, Any] | None = None
     """hf_quant_config.json: where ModelOpt before 0.31 wrote its scheme."""
+    files: Mapping[str, Any] = {}
+    """The JSON of the files beside config.json that vLLM reads before it plans, by name."""
     weight_dtypes: tuple[str, ...] = ()
     """The dtype that vLLM takes from the checkpoint's tensors where the config names none: several where it takes
     either, none where its headers were not read."""

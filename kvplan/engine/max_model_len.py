@@ -73,11 +73,13 @@ def resolve_max_model_len(
     env: Mapping[str, str],
     disable_sliding_window: bool = False,
     target_max_model_len: int | None = None,
+    own_length: float | None = None,
     flag: str = "--max-model-len",
 ) -> int:
     """The length in tokens. Refused where more is asked for than the config allows.
 
-    ``target_max_model_len`` is the target's length when ``text`` is a drafter's.
+    ``target_max_model_len`` is the target's length when ``text`` is a drafter's; ``own_length`` one that a file beside
+    the config sets in place of what the config says.
     """
     length, key = derived_max_model_len(text, disable_sliding_window=disable_sliding_window)
     if length == inf:
@@ -88,7 +90,7 @@ def resolve_max_model_len(
         if target_max_model_len is not None:
             return target_max_model_len
         length = _NO_KEY
-    length = scale(text, length)
+    length, key = (scale(text, length), key) if own_length is None else (own_length, "max_seq_length beside it")
     if requested is None or requested == AUTO:
         if any(rope["rope_type"] == "longrope" for rope in rope_parameters(text)):
             return text.integer("original_max_position_embeddings", int(length))

@@ -6,8 +6,10 @@ Source: vllm/config/model.py (`ModelConfig.__post_init__`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from kvplan.engine import beside
 from kvplan.engine.architecture import choose_architecture, converted
 from kvplan.engine.args import EngineArgs, ModelFacts, ResolvedModel
 from kvplan.engine.dtype import resolve_dtype
@@ -49,10 +51,11 @@ def describe(
     allow_deprecated: bool = False,
 ) -> ResolvedModel:
     """The model without its length: class, configs and quantisation."""
-    root = converted(root)
+    root = converted(beside.class_of_files(facts, root))
     text = text_config(root)
     architecture, flags = choose_architecture(root, text, model_impl)
-    method = resolve_quantization(root, scheme_of(facts, root), quantization, allow_deprecated)
+    scheme, from_file = scheme_of(facts, root), partial(beside.scheme_file, facts)
+    method = resolve_quantization(root, scheme, quantization, allow_deprecated, from_file)
     return ResolvedModel(
         name=facts.name,
         architecture=architecture,
@@ -67,6 +70,7 @@ def describe(
 
 def resolve_target(args: EngineArgs, facts: ModelFacts, gpu: Gpu) -> ResolvedModel:
     """The target with `--hf-overrides`, `--dtype`, `--quantization` and `--max-model-len`."""
+    beside.check_runner(args, facts)
     root = apply_hf_overrides(facts.root, args.hf_overrides)
     flags: Mapping[str, Any] = args.additional_flags
     model = describe(
@@ -78,7 +82,13 @@ def resolve_target(args: EngineArgs, facts: ModelFacts, gpu: Gpu) -> ResolvedMod
         allow_deprecated=bool(flags.get("allow_deprecated_quantization")),
     )
     disabled = disables_sliding_window(args, model.text)
-    length = resolve_max_model_len(model.text, args.max_model_len, env=args.env, disable_sliding_window=disabled)
+    length = resolve_max_model_len(
+        model.text,
+        args.max_model_len,
+        env=args.env,
+        disable_sliding_window=disabled,
+        own_length=beside.length_of_files(facts),
+    )
     if disabled:
         model = _without_window(model)
     overridden = bool({"dtype", "torch_dtype"} & (args.hf_overrides or {}).keys())

@@ -8,7 +8,7 @@ vllm/config/vllm.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvplan.engine.facts import model_type
@@ -71,9 +71,12 @@ _DEPRECATED = ("fbgemm_fp8", "fp_quant")
 _REQUIRED: dict[str, tuple[tuple[str, ...], ...]] = {
     "fp8": (("activation_scheme",),),
     "deepseek_v4_fp8": (("activation_scheme",),),
-    "auto_gptq": (("bits",), ("group_size",), ("desc_act",), ("sym",)),
-    "auto_awq": (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",)),
+    **dict.fromkeys(("auto_gptq", "gptq", "gptq_marlin"), (("bits",), ("group_size",), ("desc_act",), ("sym",))),
+    **dict.fromkeys(
+        ("auto_awq", "awq", "awq_marlin"), (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",))
+    ),
     "inc": (("bits",), ("group_size",)),
+    "moe_wna16": (("quant_method",), ("bits",), ("group_size",)),
 }
 """Method -> the keys without which it does not load, each under any of its names (`from_config`)."""
 _MODELOPT = {
@@ -133,10 +136,21 @@ def _named(found: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "quant_method": method}
 
 
+def _no_file(method: str) -> Mapping[str, Any] | None:
+    return None
+
+
 def resolve_quantization(
-    root: Config, scheme: Mapping[str, Any] | None, requested: str | None, allow_deprecated: bool = False
+    root: Config,
+    scheme: Mapping[str, Any] | None,
+    requested: str | None,
+    allow_deprecated: bool = False,
+    from_file: Callable[[str], Mapping[str, Any] | None] = _no_file,
 ) -> str | None:
-    """The method that loads the weights. Refused where ``--quantization`` contradicts the checkpoint."""
+    """The method that loads the weights. Refused where ``--quantization`` contradicts the checkpoint.
+
+    ``from_file`` reads the scheme of a method that lies beside the config.
+    """
     method = requested.lower() if requested else None
     if scheme is not None:
         claimed = _claimed_by(root, scheme, method)
@@ -157,10 +171,13 @@ def resolve_quantization(
         )
     if method not in METHODS and method not in _DEPRECATED:
         raise Refused(f"quantisation method {method} is not one that vLLM 0.33.0 knows.")
-    if scheme is None and method not in _WITHOUT_CHECKPOINT:
+    if scheme is None and method in _WITHOUT_CHECKPOINT:
+        return method
+    if scheme is None or (method == "modelopt_mixed" and "quantized_layers" not in scheme):
+        scheme = from_file(method) or scheme
+    if scheme is None:
         raise Refused(f"--quantization {method}: {root.where} names no quantisation, and vLLM finds none beside it.")
-    if scheme is not None:
-        _check_keys(root, scheme, method)
+    _check_keys(root, scheme, method)
     return method
 
 
@@ -172,6 +189,9 @@ def _check_keys(root: Config, scheme: Mapping[str, Any], method: str) -> None:
         inner = scheme.get("quantization")
         if not (inner if isinstance(inner, Mapping) else scheme).get("quant_algo"):
             raise root.error("quantization_config", f"has no quant_algo, which {method} needs")
+    layers = scheme.get("quantization", scheme)
+    if method == "modelopt_mixed" and not (isinstance(layers, Mapping) and layers.get("quantized_layers")):
+        raise root.error("quantization_config", "has no quantized_layers, nor has an hf_quant_config.json beside it")
 
 
 def _claimed_by(root: Config, scheme: Mapping[str, Any], requested: str | None) -> str | None:

@@ -7,6 +7,8 @@ from kvplan.serve.jsonfields import shown
 from kvplan.serve.touch import touch_of, touch_of_env
 
 SPECULATIVE = (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens"))
+DECIDE_FILES = ("runner", "config_format")
+"""Flags whose harmless values decide whether a file beside config.json makes another model of it."""
 
 
 def planner_options(deployment: Deployment) -> dict[str, object]:
@@ -24,7 +26,7 @@ def planner_options(deployment: Deployment) -> dict[str, object]:
         touch = touch_of(dest, value)
         if touch.kind == "refused":
             raise Refused(f"{flag_name(dest)} {shown(value)} cannot be judged ({touch.why}): leave it out.")
-        if touch.kind == "planned":
+        if touch.kind == "planned" or dest in DECIDE_FILES:
             options[dest] = value
     for name, text in deployment.env.items():
         touch = touch_of_env(name, text)

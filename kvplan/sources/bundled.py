@@ -45,7 +45,7 @@ def find(name: str) -> Source | None:
     where = f"{id} (bundled)"
     config, facts = split_facts(read_object(os.path.join(folder(), id.replace("/", "__") + ".json"), where))
     files: Mapping[str, Any] = facts.get("files", {})
-    return Source(id, BUNDLED, config, where, read_file=files.get, facts=facts)
+    return Source(id, BUNDLED, config, where, read_file=files.get, names=files.keys, facts=facts)
 
 
 def _match(name: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kvplan.errors import KvplanError
 from kvplan.sources.jsonfile import check_is_config, read_object
-from kvplan.sources.local import CONFIG, files_in
+from kvplan.sources.local import CONFIG, in_folder
 from kvplan.sources.source import CACHE, Source
 
 
@@ -41,7 +41,7 @@ def find(name: str, env: Mapping[str, str]) -> Source | None:
     where = f"{name} (Hugging Face cache)"
     config = read_object(path, where)
     check_is_config(config, where)
-    return Source(name, CACHE, config, where, folder=snapshot, read_file=files_in(snapshot))
+    return in_folder(name, CACHE, config, where, snapshot)
 
 
 def _commit(path: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.errors import KvplanError
-from kvplan.sources.jsonfile import MAXIMUM_BYTES, check_is_config, read_object
+from kvplan.sources.jsonfile import MAXIMUM_BYTES, check_is_config, read_object, read_value
 from kvplan.sources.local import CONFIG
 from kvplan.sources.source import HUB, Source
 
@@ -21,11 +21,21 @@ def find(name: str, env: Mapping[str, str], *, hint: str = "") -> Source:
     config = read_object(path, where)
     check_is_config(config, where)
 
-    def read_file(file: str) -> Mapping[str, Any] | None:
+    def read_file(file: str) -> Any:
         found = _download(name, file, hint)
-        return None if found is None else read_object(found, f"{where} {file}")
+        return None if found is None else read_value(found, f"{where} {file}")
 
-    return Source(name, HUB, config, where, read_file=read_file)
+    return Source(name, HUB, config, where, read_file=read_file, names=lambda: _names(name, hint))
+
+
+def _names(name: str, hint: str) -> list[str]:
+    """The files at the top of a repository: one question, where each file would be one."""
+    from huggingface_hub import list_repo_files
+
+    try:
+        return [file for file in list_repo_files(name) if "/" not in file]
+    except Exception as error:  # as in _download
+        raise KvplanError(_sentence(name, error, hint)) from None
 
 
 def _download(name: str, file: str, hint: str) -> str | None:

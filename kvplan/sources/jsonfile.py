@@ -18,6 +18,11 @@ LARGER = {"model.safetensors.index.json": 128 * 1024 * 1024, "tokenizer_config.j
 
 def read_object(path: str, where: str | None = None) -> dict[str, Any]:
     """The JSON object in the file at ``path``. KvplanError when it cannot be read or is not one."""
+    return _object(read_value(path, where), where or path)
+
+
+def read_value(path: str, where: str | None = None) -> Any:
+    """Whatever JSON the file at ``path`` holds. KvplanError when it cannot be read or is none."""
     where = where or path
     limit = LARGER.get(os.path.basename(path), MAXIMUM_BYTES)
     try:
@@ -25,11 +30,21 @@ def read_object(path: str, where: str | None = None) -> dict[str, Any]:
             data = file.read(limit + 1)
     except OSError as error:
         raise KvplanError(f"{where}: cannot be read ({(error.strerror or str(error)).lower()}).") from None
-    return parse_object(data, where, limit)
+    return _value(data, where, limit)
 
 
 def parse_object(data: bytes, where: str, limit: int = MAXIMUM_BYTES) -> dict[str, Any]:
     """The JSON object that ``data`` holds. KvplanError where it is too large, not UTF-8, not JSON or no object."""
+    return _object(_value(data, where, limit), where)
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise KvplanError(f"{where}: must hold a JSON object, but holds {_kind(value)}.")
+    return value
+
+
+def _value(data: bytes, where: str, limit: int) -> Any:
     if len(data) > limit:
         raise KvplanError(f"{where}: larger than {limit // 2**20} MiB, which no such file of a model is.")
     if data[:4] == b"GGUF":
@@ -39,8 +54,6 @@ def parse_object(data: bytes, where: str, limit: int = MAXIMUM_BYTES) -> dict[st
     except UnicodeDecodeError as error:
         raise KvplanError(f"{where}: not UTF-8 text (byte {error.start}), so it is no config.json.") from None
     value = _parse(text, where)
-    if not isinstance(value, dict):
-        raise KvplanError(f"{where}: must hold a JSON object, but holds {_kind(value)}.")
     _check_depth(value, where)
     return value
 
@@ -75,7 +88,7 @@ def _parse(text: str, where: str) -> Any:
 
 
 def _check_depth(value: Any, where: str) -> None:
-    level = [value]
+    level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAXIMUM_DEPTH):
         inner: list[Any] = []
         for item in level:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kvplan.errors import KvplanError
-from kvplan.sources.jsonfile import check_is_config, read_object, split_facts
+from kvplan.sources.jsonfile import check_is_config, read_object, read_value, split_facts
 from kvplan.sources.source import PATH, Source
 
 CONFIG = "config.json"
@@ -28,8 +28,9 @@ def find(name: str) -> Source | None:
         check_is_config(config, name)
         folder = os.path.dirname(path) or "."
         # Sibling files belong to a model only when the config carries its published name.
-        reader = files_in(folder) if os.path.basename(path) == CONFIG else None
-        return Source(name, PATH, config, name, folder=folder if reader else None, read_file=reader, facts=facts)
+        if os.path.basename(path) != CONFIG:
+            return Source(name, PATH, config, name, facts=facts)
+        return in_folder(name, PATH, config, name, folder, facts=facts)
     return None
 
 
@@ -40,17 +41,17 @@ def _folder(name: str, path: str) -> Source:
         raise KvplanError(_without_config(name, path))
     config = read_object(file, where)
     check_is_config(config, where)
-    return Source(name, PATH, config, where, folder=path, read_file=files_in(path), notes=_mistral_note(name, path))
+    return in_folder(name, PATH, config, where, path, notes=_mistral_note(name, path))
 
 
-def files_in(folder: str) -> Callable[[str], Mapping[str, Any] | None]:
-    """A reader of the further JSON files of a directory."""
+def in_folder(id: str, source: str, config: Mapping[str, Any], where: str, folder: str, **known: Any) -> Source:
+    """The model of a config.json whose further files lie in the same directory."""
 
-    def read(name: str) -> Mapping[str, Any] | None:
+    def read(name: str) -> Any:
         path = os.path.join(folder, name)
-        return read_object(path) if os.path.isfile(path) else None
+        return read_value(path) if os.path.isfile(path) else None
 
-    return read
+    return Source(id, source, config, where, folder=folder, read_file=read, names=lambda: _names(folder), **known)
 
 
 def _names(path: str) -> list[str]:

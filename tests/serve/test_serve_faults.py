@@ -99,6 +99,7 @@ def test_a_plan_takes_planned_options_with_vllms_rewriting_done() -> None:
     )
     assert planner_options(deployment) == {
         "max_model_len": -1,
+        "runner": "generate",
         "mamba_cache_mode": "align",
         "speculative_config": {"method": "mtp", "num_speculative_tokens": 2},
     }
