@@ -122,7 +122,9 @@ def derived(config: EngineConfig, target: Source, drafter: Source | None) -> tup
 
     found = checks.derived(config, target, drafter)
     weights = tuple(Weights(sum(t.bytes for t in s.target), sum(t.bytes for t in s.drafter)) for s in found.stages)
-    return weights, DERIVED if found.confirmed_by is None else f"{EXACT} {found.confirmed_by}"
+    if found.confirmed_by is not None:
+        return weights, f"{EXACT} {found.confirmed_by}"
+    return weights, f"{DERIVED}; {found.contradiction}" if found.contradiction else DERIVED
 
 
 def rest_of_log(path: str, usable_bytes: int | None) -> Rest:

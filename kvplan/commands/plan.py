@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.commands.deployment import Choices, ignored, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
-from kvplan.errors import KvplanError
+from kvplan.errors import DoesNotStart, KvplanError, Refused
 from kvplan.pipeline import Inputs, PlanRequest, plan_read, read
 from kvplan.report.style import VIEW, View
 from kvplan.result import Plan, Result
@@ -108,7 +108,8 @@ def _budget(result: Result, inputs: Inputs, given: Mapping[str, str | None]) -> 
         if asked:
             raise KvplanError(f"{asked[0]} and --kv-cache-memory-bytes both say what the KV cache gets; keep one.")
         return None
-    if not asked and not any(plan.groups for plan in result.plans.values()):
+    known = result.config.gpu.usable_memory_bytes is not None and any(plan.groups for plan in result.plans.values())
+    if not asked and not known:
         return None
     from kvplan.budget import Rest, budget, rest_of_log
 
@@ -123,7 +124,7 @@ def _budget(result: Result, inputs: Inputs, given: Mapping[str, str | None]) -> 
     try:
         size = None if weights is None else _size(weights, "--weights-bytes")
         return budget(result.config, inputs.target, inputs.drafter, rest, size)
-    except KvplanError:
+    except (Refused, DoesNotStart):
         if asked:
             raise
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 from kvplan.errors import KvplanError
@@ -18,6 +19,7 @@ from kvplan.sources.source import HUB
 INDEX = "model.safetensors.index.json"
 _LARGEST_HEADER = 100_000_000
 """The bound of the format's own library."""
+_LARGEST_TOTAL = 2**60
 _BITS = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 8),
     **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
@@ -102,7 +104,9 @@ def _local(folder: str) -> Checkpoint | None:
         return Checkpoint(sum(entry.bytes for entry in entries.values()), "the safetensors headers", entries)
     total = (index or {}).get("metadata")
     size = total.get("total_size") if isinstance(total, Mapping) else None
-    return Checkpoint(int(size), INDEX) if isinstance(size, (int, float)) and size > 0 else None
+    if not isinstance(size, (int, float)) or isinstance(size, bool) or not 0 < size < _LARGEST_TOTAL:
+        return None
+    return Checkpoint(int(size), INDEX)
 
 
 def _files(folder: str, index: Mapping[str, Any] | None) -> list[str]:
@@ -139,11 +143,33 @@ def header(path: str) -> dict[str, Entry]:
     if size < 0:
         raise KvplanError(f"{path}: ends inside its header; the download is not complete.")
     found = parse_object(data, path, _LARGEST_HEADER)
-    entries = {name: _entry(path, name, value) for name, value in found.items() if name != "__metadata__"}
+    found.pop("__metadata__", None)
+    entries = {name: _entry(path, name, value) for name, value in found.items()}
     taken = sum(entry.bytes for entry in entries.values())
     if taken != size:
         raise KvplanError(f"{path}: its header names {taken} bytes of tensors, but {size} follow; it is not complete.")
+    _check_places(path, [(_place(path, name, found[name]), name, entry) for name, entry in entries.items()])
     return entries
+
+
+def _place(path: str, name: str, value: Mapping[str, Any]) -> tuple[int, int]:
+    """Where a tensor begins and ends among the file's data."""
+    place = value.get("data_offsets")
+    if isinstance(place, list) and len(place) == 2 and all(type(x) is int for x in place):
+        return place[0], place[1]
+    raise KvplanError(f"{path}: the header's entry {name[:100]!r} must have two whole numbers as data_offsets.")
+
+
+def _check_places(path: str, places: list[tuple[tuple[int, int], str, Entry]]) -> None:
+    """Each tensor follows the one before and is as long as its shape says, as the format wants it."""
+    last = 0
+    for (start, end), name, entry in sorted(places, key=lambda each: each[0]):
+        if start != last or end - start != entry.bytes:
+            raise KvplanError(
+                f"{path}: the header's entry {name[:100]!r} lies at {start} to {end}, where {entry.bytes} bytes at "
+                f"{last} are expected; it is no safetensors file."
+            )
+        last = end
 
 
 def _entry(path: str, name: str, value: Any) -> Entry:
@@ -153,9 +179,9 @@ def _entry(path: str, name: str, value: Any) -> Entry:
     sizes = shape if isinstance(shape, list) and all(type(x) is int and 0 <= x < 2**48 for x in shape) else None
     if bits is None or sizes is None or len(sizes) > 16:
         raise KvplanError(f"{path}: the header's entry {name[:100]!r} is no tensor that kvplan knows.")
-    elements = 1
-    for each in sizes:
-        elements *= each
+    elements = prod(sizes)
+    if elements > _LARGEST_TOTAL:
+        raise KvplanError(f"{path}: the header's entry {name[:100]!r} is larger than any tensor.")
     return Entry(str(dtype), tuple(sizes), -(-elements * bits // 8))
 
 

@@ -23,6 +23,8 @@ class Derived(NamedTuple):
     stages: tuple[Stage, ...]
     confirmed_by: str | None
     """What of the checkpoint's own files has the same size; None: nothing, or another size."""
+    contradiction: str = ""
+    """What of them has another size, and by how much; empty where none has, or where it cannot be said."""
 
 
 def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Derived:
@@ -30,6 +32,7 @@ def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Der
     from kvplan.weights.checkpoint import checkpoint_of, loaded_bytes
 
     checkpoint = checkpoint_of(target)
+    config = _untied(config, checkpoint)
     found = stages(config, target, drafter, checkpoint)
     if checkpoint is None:
         return Derived(found, None)
@@ -37,8 +40,27 @@ def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Der
         stored = stored_bytes(config, _settings(config.target.root, config.quantization, target, checkpoint))
     except (KvplanError, *_MALFORMED):
         stored = 0
-    same = stored == loaded_bytes(config.quantization, checkpoint)
-    return Derived(found, checkpoint.where if same else None)
+    more = loaded_bytes(config.quantization, checkpoint) - stored
+    if not more:
+        return Derived(found, checkpoint.where)
+    size = f"{abs(more)} bytes {'more' if more > 0 else 'less'}"
+    difference = f"by {checkpoint.where}, the checkpoint has {size} than these load"
+    return Derived(found, None, difference if stored else "")
+
+
+def _untied(config: EngineConfig, checkpoint: Checkpoint | None) -> EngineConfig:
+    """With an output head of its own where the checkpoint brings one though the config ties it.
+
+    (`maybe_untie_word_embeddings`, vllm/config/model.py; once loaded, equal ones are tied again.)
+    """
+    target, key = config.target, "tie_word_embeddings"
+    if checkpoint is None or not target.root.truthy(key):
+        return config
+    if not any(name.endswith("lm_head.weight") for name in checkpoint.entries):
+        return config
+    root = target.root.replace(**{key: False})
+    text = root if target.text is target.root else target.text.replace(**{key: False})
+    return config._replace(target=target._replace(root=root, text=text))
 
 
 def stages(

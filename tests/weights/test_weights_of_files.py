@@ -41,7 +41,23 @@ def test_what_the_headers_do_not_confirm_is_only_derived(tmp_path):
     checkpoint = tiny.tensors(layout, plain)
     checkpoint["model.layers.2.eh_proj.weight"] = ("BF16", (8, 8))
     tiny.write(tmp_path, tiny.config(settings), checkpoint)
-    assert found(tmp_path)[0].confirmed_by is None
+    weights = found(tmp_path)[0]
+    assert weights.confirmed_by is None
+    assert weights.contradiction == "by the safetensors headers, the checkpoint has 128 bytes more than these load"
+
+
+def test_a_head_that_the_checkpoint_brings_is_not_tied(tmp_path):
+    """vLLM loads it, whatever tie_word_embeddings says, and compares it with the embedding afterwards."""
+    settings, layout, axes, plain = EVERY["bf16"]
+    checkpoint = tiny.tensors(layout, plain)
+    tiny.write(tmp_path, {**tiny.config(settings), "tie_word_embeddings": True}, checkpoint)
+    (stage,) = found(tmp_path)[0].stages
+    assert sum(tensor.bytes for tensor in stage.target) == tiny.shard_bytes(checkpoint, 1, axes) + tiny.buffers(0)
+    del checkpoint["lm_head.weight"]
+    tiny.write(tmp_path, {**tiny.config(settings), "tie_word_embeddings": True}, checkpoint)
+    weights = found(tmp_path)[0]
+    assert sum(t.bytes for t in weights.stages[0].target) == tiny.shard_bytes(checkpoint, 1, axes) + tiny.buffers(0)
+    assert weights.confirmed_by == "the safetensors headers"
 
 
 def test_the_index_alone_confirms_where_the_files_are_not_there(tmp_path):
@@ -87,6 +103,7 @@ def test_layers_that_the_checkpoint_leaves_alone_are_found_in_its_headers(tmp_pa
         (lambda data: data[:8] + b"[" + data[9:], "model.safetensors"),
         (lambda data: data.replace(b'"BF16"', b'"B17"'.ljust(6)), "is no tensor that kvplan knows"),
         (lambda data: data.replace(b"[512]", b"[-12]"), "is no tensor that kvplan knows"),
+        (lambda data: data.replace(b"[512, 512]", b"[9e9, 512]"), "is no tensor that kvplan knows"),
     ],
 )
 def test_damaged_files_are_one_sentence(tmp_path, damage, sentence):
@@ -97,6 +114,45 @@ def test_damaged_files_are_one_sentence(tmp_path, damage, sentence):
     with pytest.raises(KvplanError, match=sentence) as raised:
         header(str(path))
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ([0, 8], "lies at 0 to 8, where 4 bytes at 4 are expected"),
+        ([4, 9], "lies at 4 to 9"),
+        ([5, 9], "lies at 5 to 9"),
+        ([-4, 0], "lies at -4 to 0"),
+        ([0, 4], "lies at 0 to 4, where 4 bytes at 4 are expected"),
+        ([4, 2**70], "lies at 4 to"),
+        ([4], "two whole numbers"),
+        ([4.0, 8.0], "two whole numbers"),
+        (None, "two whole numbers"),
+        ("48", "two whole numbers"),
+    ],
+)
+def test_tensors_that_overlap_or_leave_holes_are_one_sentence(tmp_path, place, sentence):
+    entries = {
+        "a": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]},
+        "b": {"dtype": "BF16", "shape": [2], "data_offsets": place},
+    }
+    text = json.dumps(entries).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    with pytest.raises(KvplanError, match=sentence) as raised:
+        header(str(path))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("total", ["1e999", "-1", "true", "NaN", '"12"', "1" + "0" * 30])
+def test_a_total_that_is_no_size_is_not_used(tmp_path, total):
+    settings, layout, _, plain = EVERY["bf16"]
+    tiny.write(tmp_path, tiny.config(settings), tiny.tensors(layout, plain), files=2)
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    (tmp_path / "model.safetensors.index.json").write_text(
+        f'{{"metadata": {{"total_size": {total}}}, "weight_map": {{"a": "model-00002-of-00002.safetensors"}}}}'
+    )
+    assert found(tmp_path)[0].confirmed_by is None
 
 
 def test_a_name_in_the_index_cannot_leave_the_folder(tmp_path):
