@@ -37,6 +37,8 @@ class Model(NamedTuple):
     owns_cache_dtype: bool = False
     """A drafter whose KV cache dtype was set apart. vLLM copies its cache config for it, and the copy takes the
     deployment's block size for one that the user gave: its backends are selected for it."""
+    selects_without_dcp: bool = False
+    """A drafter whose backends are selected as without decode context parallelism."""
     replicates_context: bool = False
     """A drafter that keeps every token on every rank of decode context parallelism."""
     start_layer: int = 0

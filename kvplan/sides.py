@@ -68,6 +68,7 @@ def drafter_model(engine: EngineConfig, target: Model) -> Model | None:
         use_non_causal=speculative.use_non_causal if block else engine.use_non_causal,
         is_mm_prefix_lm=_is_mm_prefix_lm(engine, speculative),
         use_per_head_quant_scales=_has_scale_per_head(resolved),
+        selects_without_dcp=_replicates_context(engine, resolved, block) or _is_v2_draft_model(engine, speculative),
         replicates_context=_replicates_context(engine, resolved, block),
         start_layer=0 if speculative.method == _DRAFT_MODEL else total,
         layers_on_last_stage=_layers_on_last_stage(engine, total),
@@ -79,6 +80,12 @@ def _replicates_context(engine: EngineConfig, resolved: ResolvedModel, block: bo
     """Whether the drafter runs without decode context parallelism beside a target with it (`DFlashSpeculator`)."""
     parallel = engine.decode_context_parallel_size > 1
     return parallel and block and engine.use_v2_model_runner and not is_deepseek_mla(resolved.text)
+
+
+def _is_v2_draft_model(engine: EngineConfig, speculative: Speculative) -> bool:
+    """Whether the drafter is built with a parallel config of its own (`StandaloneARSpeculator`), but shards its cache
+    as the target does."""
+    return speculative.method == _DRAFT_MODEL and engine.use_v2_model_runner
 
 
 def is_gemma4_assistant(speculative: Speculative) -> bool:
@@ -173,7 +180,7 @@ def _drafter_environment(engine: EngineConfig, drafter: Model, env: BackendEnv) 
     if speculative is not None and speculative.draft is not None and speculative.method == _DRAFT_MODEL:
         resolved, size = speculative.draft, speculative.draft_tensor_parallel_size
         env = _environment(engine, resolved, size, is_deepseek_mla(resolved.text))
-    if drafter.replicates_context:
+    if drafter.selects_without_dcp:
         env = env._replace(decode_context_parallel_size=1)
     return env._replace(cache_dtype=drafter.cache_dtype, is_mm_prefix_lm=drafter.is_mm_prefix_lm)
 

@@ -64,7 +64,7 @@ def query(model: Model, layer: AttentionLayer | MLALayer, cache_dtype: str) -> Q
         use_batch_invariant=engine.args.env.get("VLLM_BATCH_INVARIANT") == "1",
         use_kv_connector=engine.use_kv_connector,
         use_pcp=engine.prefill_context_parallel_size > 1,
-        use_dcp=engine.decode_context_parallel_size > 1 and not model.replicates_context,
+        use_dcp=engine.decode_context_parallel_size > 1 and not model.selects_without_dcp,
     )
     if isinstance(layer, MLALayer):
         return base._replace(

@@ -149,7 +149,7 @@ def state_spec(
         raise Refused(
             f"a state of {spec.unpadded_page_size_bytes} bytes ({layer.name or layer.mamba_type}) does not fit the "
             f"page of {spec.page_size_bytes} bytes that vLLM aligns it to, and the engine stops there; leave "
-            "--mamba-ssm-cache-dtype and --mamba-cache-dtype out."
+            "--mamba-ssm-cache-dtype and --mamba-cache-dtype out, or choose another drafter where it is the drafter's."
         )
     return spec
 

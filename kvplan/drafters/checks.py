@@ -11,7 +11,8 @@ from typing import Any
 
 from kvplan.engine import hooks
 from kvplan.engine.args import EngineConfig, Speculative
-from kvplan.engine.facts import count
+from kvplan.engine.facts import count, is_deepseek_mla
+from kvplan.engine.parallel import check_model
 from kvplan.errors import Refused
 from kvplan.hf import Config
 from kvplan.model import Model
@@ -67,16 +68,20 @@ def check_draft_model(engine: EngineConfig, speculative: Speculative, drafter: M
             f"--pipeline-parallel-size {engine.pipeline_parallel_size}: vLLM 0.33.0 splits a plain draft model over "
             "the stages but runs it on the last one only; use 1 or another method."
         )
-    if engine.decode_context_parallel_size > 1:
-        raise Refused(
-            f"--decode-context-parallel-size {engine.decode_context_parallel_size}: kvplan does not plan a plain draft "
-            "model with it; use 1."
-        )
     size = speculative.draft_tensor_parallel_size
     if not engine.use_v2_model_runner and size != engine.tensor_parallel_size:
         raise Refused(
             f"--speculative-config draft_tensor_parallel_size {size}: the V1 model runner needs the target's "
             f"{engine.tensor_parallel_size} for a draft model."
+        )
+    if not engine.use_v2_model_runner:
+        check_model(
+            drafter.root,
+            drafter.config,
+            "",
+            tensor_parallel_size=size,
+            decode_context_parallel_size=engine.decode_context_parallel_size,
+            use_mla=is_deepseek_mla(drafter.config),
         )
     if not engine.use_v2_model_runner and uses_mrope(drafter):
         raise Refused(

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drafter_case import V1, drafted
+from drafter_case import LLAMA_DRAFTER, V1, drafted, planned
 
 from kvplan.errors import Refused
+from kvplan.spec import StateSpec
 
 LLAMA8, LLAMA70 = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"
+LFM1, LFM8 = "LiquidAI/LFM2-1.2B", "LiquidAI/LFM2-8B-A1B"
 QWEN4, QWEN32 = "Qwen/Qwen3-4B", "Qwen/Qwen3-32B"
 
 
@@ -50,6 +52,32 @@ def test_not_over_stages(tmp_path: Path) -> None:
         drafted(tmp_path, QWEN32, QWEN4, "draft_model", 4, pipeline_parallel_size=2)
 
 
-def test_not_with_state_layers(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="draft models with attention layers only"):
-        drafted(tmp_path, "LiquidAI/LFM2-8B-A1B", "LiquidAI/LFM2-1.2B", "draft_model", 3)
+def test_states_lie_with_the_targets_states(tmp_path: Path) -> None:
+    result = planned(tmp_path, LFM8, LFM1, "draft_model", 3)
+    states = [layer for layer in result.layers if isinstance(layer.spec, StateSpec)]
+    assert {layer.spec for layer in states if layer.owner == "drafter"} == {states[0].spec}
+    assert [len(group.layers) for group in result.plans["main"].groups] == [10, 9, 9, 12]
+    assert result.plans["main"].bytes_per_block == 393216
+
+
+def test_states_are_named_as_their_class_cuts_the_prefix(tmp_path: Path) -> None:
+    falcon = "tiiuae/Falcon-H1-7B-Instruct"
+    names = [layer.name for layer in planned(tmp_path, falcon, falcon, "draft_model", 3).layers][88:90]
+    assert names == ["draft_model.model.layers.0.attn", "draft_model.44.mixer"]
+    with pytest.raises(Refused, match=r"name a layer of the drafter 9\.mixer"):
+        planned(tmp_path, "Zyphra/Zamba2-2.7B", "Zyphra/Zamba2-2.7B", "draft_model", 3)
+
+
+@pytest.mark.parametrize(("target", "env"), [(LFM8, V1), ({**LLAMA_DRAFTER, "vocab_size": 65536}, {})])
+def test_no_states_with_v1_or_beside_attention_alone(tmp_path: Path, target: Any, env: dict[str, str]) -> None:
+    with pytest.raises(Refused, match="is no attention layer"):
+        planned(tmp_path, target, LFM1, "draft_model", 3, env=env)
+
+
+def test_the_v2_runner_splits_a_cache_over_context_ranks_that_the_drafter_does_not_know(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"tensor_parallel_size": 8, "decode_context_parallel_size": 2}
+    moe, small = "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-0.6B"
+    plan = planned(tmp_path, moe, small, "draft_model", 4, **options).plans["main"]
+    assert (len(plan.groups), plan.bytes_per_block) == (1, 622592)
+    with pytest.raises(Refused, match="needs more tensor-parallel ranks than 8 KV heads"):
+        planned(tmp_path, moe, small, "draft_model", 4, env=V1, **options)
