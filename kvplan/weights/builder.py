@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from kvplan.cache.stages import layer_counts
-from kvplan.errors import Refused
+from kvplan.errors import DoesNotStart, Refused
 from kvplan.model import Model
 from kvplan.weights.parts import Experts, Linear, Tensor
 from kvplan.weights.quant.base import Unquantized
@@ -129,10 +129,10 @@ class Builder:
         self.tensors.extend(part._replace(name=f"{prefix}.{part.name}") for part in parts)
 
     def divide(self, size: int, what: str, ranks: int | None = None) -> int:
-        """A size split evenly over the ranks. Refused where it cannot be, as `divide` refuses."""
+        """A size split evenly over the ranks. DoesNotStart where it cannot be, as `divide` refuses."""
         ranks = self.tensor_parallel_size if ranks is None else ranks
         if size % ranks:
-            raise Refused(
+            raise DoesNotStart(
                 f"{self.model.root.where}: {what} ({size}) cannot be split over --tensor-parallel-size {ranks}; "
                 "choose a size that divides it."
             )

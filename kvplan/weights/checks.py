@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan.engine.args import EngineConfig
 from kvplan.engine.quantization import quantization_config
 from kvplan.errors import DoesNotStart, KvplanError, Refused
 from kvplan.hf.config import Config
 from kvplan.sources import Source
+from kvplan.weights.builder import VOCABULARY_PADDING
 from kvplan.weights.derive import Settings, Stage, deployment, stored_bytes
 
 if TYPE_CHECKING:
     from kvplan.weights.checkpoint import Checkpoint
 
+_WIDTHS = ("hidden_size", "intermediate_size", "vocab_size", "ffn", "heads", "groups", "d_inner", "d_ssm")
+"""Parts of the names of fields whose values are split over the ranks."""
 _MALFORMED = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
@@ -95,13 +99,39 @@ def _settings(root: Config, method: str | None, source: Source, checkpoint: Chec
 
 
 def check(config: EngineConfig, target: Source, drafter: Source | None) -> None:
-    """Raises DoesNotStart where blocks of a scheme do not divide what a rank gets.
+    """Raises DoesNotStart where a size does not divide over the ranks, or a scheme's blocks do not divide a rank's.
 
-    Weights that kvplan does not know decide nothing here.
+    Weights that kvplan does not know decide nothing here; those of a scheme that it does not know are split as without.
     """
-    try:
-        stages(config, target, drafter)
-    except DoesNotStart:
-        raise
-    except KvplanError:
+    scaled = config.quantization == "fp8"
+    if not scaled and not _may_not_divide(config):
         return
+    for each in (config, config._replace(quantization=None))[not scaled :]:
+        try:
+            stages(each, target, drafter)
+            return
+        except DoesNotStart:
+            raise
+        except KvplanError:
+            continue
+
+
+def _may_not_divide(config: EngineConfig) -> bool:
+    """Whether any size in the configs does not divide over the ranks: only then is it worth to derive the weights."""
+    draft = None if config.speculative is None else config.speculative.draft
+    found = [config.target.root, *([] if draft is None else [draft.root])]
+    return any(_uneven(each.data, config.tensor_parallel_size) for each in found) or any(
+        _uneven(each.defaults, config.tensor_parallel_size) for each in found
+    )
+
+
+def _uneven(fields: Mapping[str, Any], ranks: int) -> bool:
+    for key, value in fields.items():
+        if isinstance(value, Mapping):
+            if _uneven(value, ranks):
+                return True
+        elif isinstance(value, int) and any(part in key for part in _WIDTHS) and "key_value" not in key:
+            size = -(-value // VOCABULARY_PADDING) * VOCABULARY_PADDING if "vocab" in key else value
+            if size % ranks:
+                return True
+    return False

@@ -1,6 +1,6 @@
 """Dense decoders of the Llama kind: fused q, k and v, a gated feed-forward layer, two norms.
 
-vLLM: model_executor/models/llama.py, mistral.py, qwen2.py, qwen3.py, mimo.py, internlm2.py, phi3.py.
+vLLM: model_executor/models/llama.py, ernie45.py, mistral.py, qwen2.py, qwen3.py, mimo.py, internlm2.py, phi3.py.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ ARCHITECTURES = (
     "MiMoForCausalLM",
     "Qwen3ForCausalLM",
     "InternLM2ForCausalLM",
+    "Ernie4_5ForCausalLM",
 )
 
 _QWEN2 = ("Qwen2ForCausalLM", "MiMoForCausalLM")
@@ -65,7 +66,7 @@ def llama_layer(b: Builder, prefix: str, index: int) -> None:
         f"{prefix}.self_attn",
         heads,
         bias=config.truthy("qkv_bias") if "qkv_bias" in config else bias,
-        out_bias=bias,
+        out_bias=bias and b.model.architecture != "Ernie4_5ForCausalLM",
     )
     b.rotary(f"{prefix}.self_attn.rotary_emb", heads.size, positions(config), rope_parameters(config))
     b.attention(f"{prefix}.self_attn.attn")
