@@ -9,6 +9,7 @@ interval.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -32,6 +33,10 @@ class Weights(NamedTuple):
     @property
     def total(self) -> int:
         return self.target + self.drafter
+
+
+Derive = Callable[[EngineConfig, Source, "Source | None"], tuple[tuple[Weights, ...], str]]
+"""What derives the weights of each stage's first rank, and says how sure they are."""
 
 
 class Rest(NamedTuple):
@@ -97,11 +102,16 @@ class Budget(NamedTuple):
 
 
 def budget(
-    config: EngineConfig, target: Source, drafter: Source | None, rest: Rest | None, weights_bytes: int | None = None
+    config: EngineConfig,
+    target: Source,
+    drafter: Source | None,
+    rest: Rest | None,
+    weights_bytes: int | None = None,
+    derive: Derive | None = None,
 ) -> Budget:
     """The budget of a deployment. Refused by name for a quantisation or a class whose weights are not known.
 
-    ``weights_bytes``: of each rank, in place of what is derived.
+    ``weights_bytes``: of each rank, in place of what is derived. ``derive``: what derives them, in place of `derived`.
     """
     usable = config.gpu.usable_memory_bytes
     if usable is None:
@@ -111,7 +121,7 @@ def budget(
     if weights_bytes is not None:
         weights, source = (Weights(weights_bytes),) * config.pipeline_parallel_size, GIVEN
     else:
-        weights, source = derived(config, target, drafter)
+        weights, source = (derive or derived)(config, target, drafter)
     estimated = estimate(config) if rest is None else None
     return Budget(usable, config.args.gpu_memory_utilization, weights, source, rest, estimated)
 

@@ -130,6 +130,13 @@ def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) 
     )
 
 
+def with_memory(request: PlanRequest, result: Result, memory: tuple[int, ...]) -> Result:
+    """The result of ``request`` with another budget per pipeline stage: nothing but the pool depends on it."""
+    planner = _Planner(request._replace(available_memory_bytes=memory), result.config, result.layers)
+    plans = {name: planner.plan(name, result.layout.name, used=name == result.selected) for name in result.plans}
+    return result._replace(plans=plans, available_memory_bytes=planner.memory)
+
+
 def _check_weights(config: EngineConfig, inputs: Inputs) -> None:
     """What vLLM refuses as it builds the model: only block-wise FP8 over several ranks can fail so."""
     if config.tensor_parallel_size > 1 and config.quantization == "fp8":

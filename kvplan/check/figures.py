@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kvplan.report.capacity import blocks_of, prefix_unit
+from kvplan.prefix_hits import shortest_hit
+from kvplan.report.capacity import blocks_of
 from kvplan.result import Result
 
 
@@ -24,7 +25,10 @@ class Figures(NamedTuple):
     block_size: int
     growing_padding_fraction: float
     prefix_hit_tokens: int | None
-    """Tokens below which no prompt hits the prefix cache; None: prefix caching is off."""
+    """Tokens of the shortest prompt that can hit the prefix cache; None: prefix caching is off, or it is not known."""
+    tokens_at_most: int | None = None
+    """Where the budget is estimated: tokens with the most that may be left for the cache, ``tokens`` being those with
+    the least; else None."""
     error: str | None = None
 
     def recorded(self) -> dict[str, Any]:
@@ -32,10 +36,11 @@ class Figures(NamedTuple):
         return {key: value for key, value in self._asdict().items() if key != "error"}
 
 
-def measure(result: Result) -> Figures:
-    """The figures of the plan that the engine uses."""
+def measure(result: Result, most: Result | None = None) -> Figures:
+    """The figures of the plan that the engine uses; ``most``: the plan with the most memory of an estimate."""
     plan = result.plans[result.selected]
     fits = plan.error is None
+    widest = None if most is None else most.plans[most.selected]
     return Figures(
         starts=fits,
         tokens=plan.kv_cache_size_tokens if fits else None,
@@ -49,7 +54,8 @@ def measure(result: Result) -> Figures:
         layout=plan.layout,
         block_size=result.block_size,
         growing_padding_fraction=0.0 if plan.padding is None else float(plan.padding.growing_fraction),
-        prefix_hit_tokens=prefix_unit(plan, result.config),
+        prefix_hit_tokens=shortest_hit(plan, result.config),
+        tokens_at_most=None if widest is None or widest.error is not None else widest.kv_cache_size_tokens,
         error=plan.error,
     )
 

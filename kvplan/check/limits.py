@@ -1,14 +1,20 @@
-"""Limits of a deployment: what was measured, what was allowed, and why it came out so."""
+"""Limits of a deployment: what was measured, what was allowed, and why it came out so.
+
+Where the budget is estimated, a limit holds if it holds with the least memory that may be left for the KV cache. One
+that holds only with more fails too, and says that it may hold: a check that passes by luck is no check.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kvplan.check.figures import Figures, blocks_at, requests_at
+from kvplan.budget import Budget
+from kvplan.check.case import Planned
+from kvplan.check.figures import Figures, blocks_at, measure, requests_at
 from kvplan.check.fleet import Limit
 from kvplan.report.decision import error_words
-from kvplan.report.numbers import number, plural
+from kvplan.report.numbers import gib, number, plural
 from kvplan.result import Result
 
 
@@ -21,42 +27,70 @@ class Failure(NamedTuple):
     allowed: Any
     sentence: str
     line: int
+    at_most: Any = None
+    """Measured with the most memory of an estimated budget, where the limit may hold; None where it does not."""
 
 
-def failures(result: Result, figures: Figures, limits: Sequence[Limit]) -> list[Failure]:
-    """The limits that do not hold. A deployment that does not start fails unless must_start is false."""
-    given = {limit.name: limit for limit in limits}
+class _Measured(NamedTuple):
+    """A plan with its figures."""
+
+    result: Result
+    figures: Figures
+
+
+def failures(planned: Planned, figures: Figures, limits: Sequence[Limit]) -> list[Failure]:
+    """The limits that do not hold for certain. A deployment that does not start fails unless must_start is false."""
+    least = _Measured(planned.result, figures)
+    most = None if planned.most is None else _Measured(planned.most, measure(planned.most))
+    start = next((limit for limit in limits if limit.name == "must_start"), None)
+    must_start = start is None or start.value
     out = []
-    start = given.get("must_start")
-    if not figures.starts and (start is None or start.value):
-        why = f"it does not start: {error_words(figures.error or '')}"
-        out.append(Failure("must_start", False, True, why, 0 if start is None else start.line))
+    if not figures.starts and must_start:
+        out.append(_no_start(least, most, 0 if start is None else start.line, planned.budget))
     for limit in limits:
-        if limit.name != "must_start" and (figures.starts or start is None or start.value):
-            failed = _failed(limit, result, figures)
+        if limit.name != "must_start" and (figures.starts or must_start):
+            failed = _failed(limit, least, most, planned.budget)
             out += [failed] if failed else []
     return out
 
 
-def _failed(limit: Limit, result: Result, figures: Figures) -> Failure | None:
-    measured = _measured(limit, result, figures)
-    if limit.name == "layout":
-        holds = measured == limit.value
-    elif measured is None:
-        holds = False
-    elif limit.name.startswith("max_") or limit.name == "min_prefix_hit_tokens":
-        holds = measured <= limit.value
-    else:
-        holds = measured >= limit.value
-    if holds:
+def _no_start(least: _Measured, most: _Measured | None, line: int, budget: Budget | None) -> Failure:
+    why = error_words(least.figures.error or "")
+    if most is None or not most.figures.starts:
+        return Failure("must_start", False, True, f"it does not start: {why}", line)
+    return Failure("must_start", False, True, f"it may not start ({why.rstrip('.')}){_unsure(budget)}.", line, True)
+
+
+def _failed(limit: Limit, least: _Measured, most: _Measured | None, budget: Budget | None) -> Failure | None:
+    measured = _measured(limit, least)
+    if _holds(limit, measured):
         return None
-    return Failure(limit.name, measured, limit.value, _sentence(limit, measured, result, figures), limit.line)
+    widest = None if most is None else _measured(limit, most)
+    if not _holds(limit, widest):
+        same = most is None or widest == measured
+        sentence = _sentence(limit, measured, least) if same else _at_most(limit, widest, most or least)
+        return Failure(limit.name, measured, limit.value, f"{sentence}.", limit.line)
+    sentence = (
+        f"{_named(limit)} may not hold: {'none' if measured is None else _shown(measured)} to {_shown(widest)}"
+        f"{_unsure(budget)}"
+    )
+    return Failure(limit.name, measured, limit.value, f"{sentence}.", limit.line, widest)
 
 
-def _measured(limit: Limit, result: Result, figures: Figures) -> Any:
+def _holds(limit: Limit, measured: Any) -> bool:
+    if limit.name == "layout":
+        return bool(measured == limit.value)
+    if measured is None:
+        return False
+    if limit.name.startswith("max_") or limit.name == "min_prefix_hit_tokens":
+        return bool(measured <= limit.value)
+    return bool(measured >= limit.value)
+
+
+def _measured(limit: Limit, found: _Measured) -> Any:
     if limit.name == "min_concurrency":
-        return figures.concurrency if limit.length is None else requests_at(result, limit.length)
-    return getattr(figures, _FIGURES[limit.name])
+        return found.figures.concurrency if limit.length is None else requests_at(found.result, limit.length)
+    return getattr(found.figures, _FIGURES[limit.name])
 
 
 _FIGURES = {
@@ -68,22 +102,50 @@ _FIGURES = {
 }
 
 
-def _sentence(limit: Limit, measured: Any, result: Result, figures: Figures) -> str:
-    if measured is None:
-        missing = {"min_prefix_hit_tokens": "prefix caching is off"}.get(
-            limit.name, "there is no pool to measure" if figures.starts else "it does not start"
-        )
-        return f"{limit.name} {limit.value}: {missing}."
-    shown = (
-        f"{measured:,.4g}" if isinstance(measured, float) else number(measured) if type(measured) is int else measured
+def _unsure(budget: Budget | None) -> str:
+    """What an estimated budget rests on."""
+    estimate = None if budget is None else budget.estimate
+    if estimate is None:
+        return ""
+    return (
+        f", as what a start-up takes besides weights and KV cache is estimated at {gib(estimate.least)} to "
+        f"{gib(estimate.most)}; give non_kv_memory or kv_cache_memory to decide it"
     )
-    allowed = number(limit.value) if type(limit.value) is int else limit.value
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else number(value) if type(value) is int else str(value)
+
+
+def _named(limit: Limit) -> str:
     at = "" if limit.length is None else f" at {number(limit.length)} tokens"
-    return f"{limit.name} {allowed}{at} does not hold: {shown} ({_why(limit, result, figures)})."
+    return f"{limit.name} {_shown(limit.value) if type(limit.value) is int else limit.value}{at}"
 
 
-def _why(limit: Limit, result: Result, figures: Figures) -> str:
+def _sentence(limit: Limit, measured: Any, found: _Measured) -> str:
+    if measured is None:
+        return f"{_named(limit)} does not hold: {_missing(limit, found)}"
+    return f"{_named(limit)} does not hold: {_shown(measured)} ({_why(limit, found)})"
+
+
+def _at_most(limit: Limit, widest: Any, most: _Measured) -> str:
+    """The sentence of what does not hold with the most memory of an estimate either."""
+    if widest is None:
+        return _sentence(limit, widest, most)
+    return f"{_named(limit)} does not hold: at most {_shown(widest)}, estimated ({_why(limit, most)})"
+
+
+def _missing(limit: Limit, found: _Measured) -> str:
+    """Why there is nothing to measure."""
+    if limit.name == "min_prefix_hit_tokens":
+        caching = found.result.config.enable_prefix_caching
+        return "kvplan does not know how these groups are looked up" if caching else "prefix caching is off"
+    return "there is no pool to measure" if found.figures.starts else "it does not start"
+
+
+def _why(limit: Limit, found: _Measured) -> str:
     """What the measured value rests on."""
+    result, figures = found
     if limit.name in ("min_tokens", "min_concurrency"):
         length = limit.length or figures.max_model_len or 0
         return (
@@ -91,5 +153,5 @@ def _why(limit: Limit, result: Result, figures: Figures) -> str:
             f"{number(blocks_at(result, length))} for a request of {number(length)} tokens"
         )
     if limit.name == "min_prefix_hit_tokens":
-        return f"attention blocks of {number(figures.block_size)} tokens"
+        return f"the shortest prompt that can hit; attention blocks of {number(figures.block_size)} tokens"
     return f"{figures.grouping} grouping, {plural(figures.groups, 'group')}, layout {figures.layout}"

@@ -78,6 +78,8 @@ def _figures(each: Checked) -> str:
     if figures is None or figures.tokens is None:
         return "planned"
     words = f"{number(figures.tokens)} tokens, {concurrency(figures.concurrency or 0)} requests at once"
+    if figures.tokens_at_most is not None:
+        words = f"at least {words}; estimated, at most {number(figures.tokens_at_most)} tokens"
     loss = each.loss
     return words if loss is None else f"{words} ({change(each)})"
 
@@ -118,6 +120,7 @@ def _document(each: Checked) -> dict[str, Any]:
                 "limit": f.limit,
                 "measured": f.measured,
                 "allowed": f.allowed,
+                "at_most": f.at_most,
                 "sentence": f.sentence,
                 "line": f.line or None,
             }
@@ -212,15 +215,23 @@ def _xml(words: str) -> str:
 
 
 def github(found: Sequence[Checked], path: str) -> str:
-    """GitHub workflow commands: an annotation on the deployment's line for each failure, and the verdict."""
+    """GitHub workflow commands: an annotation for each failure on its limit's or deployment's line, and the verdict."""
     out = []
     for each in found:
         if each.status != HOLDS:
             title = _property(f"kvplan: {each.deployment.name}")
-            at = f"file={_property(path)},line={each.deployment.line},title={title}"
-            out += [f"::error {at}::{_data(sentence)}" for sentence in sentences(each)]
+            for line, sentence in _placed(each):
+                out.append(f"::error file={_property(path)},line={line},title={title}::{_data(sentence)}")
     level = "notice" if not out else "error"
     return "\n".join([*out, f"::{level} title=kvplan check::{_data(verdict(found))}"]) + "\n"
+
+
+def _placed(each: Checked) -> list[tuple[int, str]]:
+    """Each sentence with its line: that of the limit which the file gives, else the deployment's."""
+    line = each.deployment.line
+    if each.error is not None:
+        return [(line, each.error)]
+    return [(failure.line or line, failure.sentence) for failure in each.failures]
 
 
 def _data(words: str) -> str:

@@ -20,7 +20,6 @@ from kvplan.report.numbers import number
 HOLDS = "holds"
 FAILS = "fails"
 ERROR = "error"
-ADVICE = "add kv_cache_memory, or non_kv_memory (what a start-up takes besides weights and KV cache), per rank"
 
 
 class Checked(NamedTuple):
@@ -30,6 +29,7 @@ class Checked(NamedTuple):
     status: str
     """holds | fails | error (it cannot be planned, or has nothing to compare)."""
     figures: Figures | None = None
+    """With the least memory for the KV cache where that is estimated."""
     baseline: dict[str, Any] | None = None
     """The figures that it is compared with."""
     failures: tuple[Failure, ...] = ()
@@ -79,14 +79,12 @@ def check(
 
 def _checked(deployment: Deployment, reader: Reader, lock: Lock | None, against: str | None) -> Checked:
     case = reader.case(deployment)
-    result = reader.plan(case)
-    figures = measure(result)
-    failed = failures(result, figures, deployment.limits)
-    if figures.starts and figures.tokens is None and figures.groups:
-        raise KvplanError(f"{deployment.name} has no KV budget; {ADVICE}.")
+    planned = reader.plan(case)
+    figures = measure(planned.result, planned.most)
+    failed = failures(planned, figures, deployment.limits)
     if against is not None:
         other = case._replace(engine=against)
-        baseline, after = figures, measure(reader.plan(other))
+        baseline, after = figures, measured(reader, other)
         return _compared(deployment, other, after, baseline.recorded(), case, failed, reader, __version__)
     if lock is None:
         return Checked(deployment, FAILS if failed else HOLDS, figures, failures=tuple(failed), case=case)
@@ -97,6 +95,12 @@ def _checked(deployment: Deployment, reader: Reader, lock: Lock | None, against:
     entry = lock.deployments[deployment.name]
     old = lock.case(deployment.name)
     return _compared(deployment, case, figures, entry.figures, old, failed, reader, lock.kvplan_version)
+
+
+def measured(reader: Reader, case: Case) -> Figures:
+    """The figures of a case. Raises as `Reader.plan` does."""
+    planned = reader.plan(case)
+    return measure(planned.result, planned.most)
 
 
 def _compared(
@@ -122,7 +126,7 @@ def _causes(old: Case, new: Case, before: int, reader: Reader, version: str) -> 
     """The changes of the inputs, and what kvplan's own rules changed for the old inputs since they were recorded."""
 
     def tokens(case: Case) -> int | None:
-        return measure(reader.plan(case)).tokens
+        return measured(reader, case).tokens
 
     try:
         base = tokens(old)
@@ -144,22 +148,24 @@ def told(loss: float, figures: Figures, baseline: dict[str, Any], found: Sequenc
     else:
         head = f"it does not start any more, before {number(baseline['tokens'])} tokens"
     paid = [cause for cause in found if cause.share is None or cause.share > 0] or list(found)
-    why = "; ".join(cause_words(cause) for cause in paid[:4])
+    why = cause_words(paid[0], alone=False) if len(found) == 1 else "; ".join(map(cause_words, paid[:4]))
     more = f"; {len(paid) - 4} more" if len(paid) > 4 else ""
     tail = "" if figures.starts else f" ({error_words(figures.error or '').rstrip('.')})"
     return f"{head}: {why or 'no input changed'}{more}{tail}."
 
 
-def cause_words(cause: Cause) -> str:
-    """``--speculative-config num_speculative_tokens 7 instead of 3 (-12.0 %)``."""
+def cause_words(cause: Cause, *, alone: bool = True) -> str:
+    """``--speculative-config num_speculative_tokens 7 instead of 3 (-12.0 % alone)``; ``alone``: with the share."""
     if cause.after is None:
         text = f"{cause.what} is gone, was {_shown(cause.before)}"
     elif cause.before is None:
         text = f"{cause.what} {_shown(cause.after)} is new"
     else:
         text = f"{cause.what} {_shown(cause.after)} instead of {_shown(cause.before)}"
-    alone = "does not start alone" if cause.share is None else f"{-cause.share * 100:+.1f} % alone"
-    return f"{text} ({alone})"
+    if not alone:
+        return text
+    share = "does not start alone" if cause.share is None else f"{-cause.share * 100:+.1f} % alone"
+    return f"{text} ({share})"
 
 
 def _shown(value: Any) -> str:

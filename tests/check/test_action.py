@@ -120,7 +120,7 @@ def test_a_limit_that_fails_is_annotated_on_its_line_and_fails_the_job(runner) -
     runner.update()
     done = runner.check()
     assert (done.returncode, runner.outputs["exit-code"]) == (1, "1")
-    assert done.stdout.startswith("::error file=fleet.yaml,line=3,title=kvplan%3A chat::min_tokens 200,000 does")
+    assert done.stdout.startswith("::error file=fleet.yaml,line=7,title=kvplan%3A chat::min_tokens 200,000 does")
     assert "min_tokens 200,000 does not hold: 145,632" in runner.read("summary.md").replace("\\", "")
 
 
