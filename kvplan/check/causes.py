@@ -51,12 +51,14 @@ def _models(old: Case, new: Case) -> Iterator[Change]:
         )
     else:
         yield from _fields("target", old.target, new.target)
+        yield from _files("target", old.target, new.target)
     before, after = old.drafter, new.drafter
     if before is None or after is None or before.id != after.id:
         if before is not after:
             yield Change("drafter", _id(before), _id(after), lambda case: _with_drafter(case, new))
     else:
         yield from _fields("drafter", before, after)
+        yield from _files("drafter", before, after)
 
 
 def _id(source: Source | None) -> str | None:
@@ -88,6 +90,26 @@ def _fields(side: str, old: Source, new: Source) -> Iterator[Change]:
             _get(new.config, path),
             lambda case, path=path: case._replace(**{side: _edited(getattr(case, side), path, new.config)}),  # type: ignore[misc]
         )
+
+
+def _files(side: str, old: Source, new: Source) -> Iterator[Change]:
+    """The files beside a config that changed, came or went."""
+    for name in sorted({*old.beside, *new.beside}):
+        before, after = old.beside.get(name), new.beside.get(name)
+        if before != after:
+            yield Change(
+                f"{new.id} {name}",
+                before,
+                after,
+                lambda case, name=name, after=after: case._replace(
+                    **{side: _with_file(getattr(case, side), name, after)}
+                ),  # type: ignore[misc]
+            )
+
+
+def _with_file(source: Source, name: str, content: Any) -> Source:
+    files = {key: value for key, value in {**source.beside, name: content}.items() if value is not None}
+    return Source(source.id, source.source, source.config, source.where, read_file=files.get, names=lambda: files)
 
 
 def _different(old: Mapping[str, Any], new: Mapping[str, Any], at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -132,6 +132,24 @@ def test_a_field_of_a_local_config_that_changed_is_named(fleet, tmp_path):
     assert "config.json: num_key_value_heads 16 instead of 8." in fleet.first()
 
 
+def test_a_file_beside_a_config_that_came_is_named(fleet, tmp_path):
+    from kvplan import sources
+
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(sources.resolve("Qwen/Qwen3-8B", offline=True).config))
+    local = {"name": "local", "model": str(model), "gpu": "H200", "kv_cache_memory": "20GiB", "max_model_len": 8192}
+    scheme = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+    (model / "hf_quant_config.json").write_text(json.dumps(scheme))
+    fleet.write(local)
+    fleet.run(update=True)
+    recorded = json.loads(fleet.lock.read_text())["configs"][str(model)]["files"]
+    assert list(recorded) == ["hf_quant_config.json"]
+    assert fleet.run().exit_code == 0
+    (model / "hf_quant_config.json").write_text(json.dumps({**scheme, "quantization": {"quant_algo": "FP8"}}))
+    assert "model hf_quant_config.json " in fleet.first()
+
+
 def test_without_a_budget_it_comes_from_the_gpu_less_weights_and_what_a_start_up_takes(fleet):
     own = {key: value for key, value in CHAT.items() if key != "kv_cache_memory"}
     fleet.write({**own, "non_kv_memory": "6GiB"})
