@@ -138,8 +138,8 @@ def with_memory(request: PlanRequest, result: Result, memory: tuple[int, ...]) -
 
 
 def _check_weights(config: EngineConfig, inputs: Inputs) -> None:
-    """What vLLM refuses as it builds the model: only block-wise FP8 over several ranks can fail so."""
-    if config.tensor_parallel_size > 1 and config.quantization == "fp8":
+    """What vLLM refuses as it builds the model: what does not divide over several ranks."""
+    if config.tensor_parallel_size > 1:
         from kvplan.weights.checks import check
 
         check(config, inputs.target, inputs.drafter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.errors import DoesNotStart
 from kvplan.families.common import num_layers, uniform_gqa
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -13,6 +14,12 @@ _WHY = ("sliding_window on even layers", "model_executor/models/gpt_oss.py, OAIA
 
 def layers(model: Model) -> list[Layer]:
     config = model.config
+    heads, ranks = config.integer("num_key_value_heads"), model.tensor_parallel_size
+    if heads < ranks:
+        raise DoesNotStart(
+            f"{config.where}: vLLM's gpt-oss repeats no KV head, so num_key_value_heads {heads} is too few for "
+            f"--tensor-parallel-size {ranks}; use {heads} or fewer."
+        )
     window = config.optional_integer("sliding_window")
     windows = [window if i % 2 == 0 else None for i in range(num_layers(config))]
     return uniform_gqa(

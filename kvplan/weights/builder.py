@@ -103,9 +103,13 @@ class Builder:
         return any(_limit(limits.get(name)) != 0 for name in modalities)
 
     @contextmanager
-    def tower(self) -> Iterator[None]:
-        """While an encoder is built: whole on every rank where `--mm-encoder-tp-mode` is data."""
-        if self.model.engine.args.additional_flags.get("mm_encoder_tp_mode") != "data":
+    def tower(self, heads: int = 0) -> Iterator[None]:
+        """While an encoder is built: whole on every rank where `--mm-encoder-tp-mode` is data.
+
+        So it is where its class looks at its ``heads`` and they do not divide (`is_vit_use_data_parallel`).
+        """
+        whole = self.model.engine.args.additional_flags.get("mm_encoder_tp_mode") == "data"
+        if not whole and heads % self.tensor_parallel_size == 0:
             yield
             return
         model, ranks = self.model, self.tensor_parallel_size
@@ -207,7 +211,7 @@ class Builder:
     ) -> None:
         """`QKVParallelLinear`: the KV heads are split where there are enough, else one is replicated."""
         ranks = self.tensor_parallel_size
-        own = self.model.heads_per_rank(heads)
+        own = self.divide(heads, f"the heads of {prefix}")
         own_kv = self.model.kv_heads_per_rank(kv_heads)
         value = head_size if head_size_v is None else head_size_v
         parts = (own * head_size, own_kv * head_size, own_kv * value)

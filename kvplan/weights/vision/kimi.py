@@ -35,7 +35,7 @@ def kimi_vision(b: Builder) -> None:
     height, width, time = (config.integer(f"init_pos_emb_{key}") for key in ("height", "width", "time"))
     b.add(f"{prefix}.pos_emb.weight", height * width * size)
     b.buffer(f"{prefix}.pos_emb.time_weight", time * size, "float32" if _quantized(b) else None)
-    with b.tower():
+    with b.tower(_size(config, "num_attention_heads")):
         for i in range(_size(config, "num_hidden_layers")):
             _block(b, f"vision_tower.encoder.blocks.{i}", config)
     b.norm("vision_tower.encoder.final_layernorm", size, bias=True)
