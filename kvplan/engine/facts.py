@@ -88,11 +88,7 @@ def count(config: Config, key: str) -> int:
 
 def widest(text: Config, key: str) -> int:
     """The largest of a count that may differ by layer (config/model_arch.py, `from_layers`); a missing one is 0."""
-    own = text.section("per_layer_config")
-    if own is None:
-        return count(text, key)
-    layers = [layer for name in own.data if (layer := own.section(name)) is not None]
-    values = [count(layer, key) for layer in layers if key in layer]
+    values = [count(layer, key) for layer in text.layer_fields().values() if key in layer]
     if len(values) < count(text, "num_hidden_layers"):
         values.append(count(text, key))
     return max(values, default=0)

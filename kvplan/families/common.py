@@ -122,7 +122,7 @@ def uniform_gqa(
     ``windows`` gives each layer's own sliding window; a layer with none has the model-level one.
     """
     config = model.config
-    if config.get("per_layer_config"):
+    if config.layer_fields():
         raise Refused(
             f"{config.where}: per_layer_config makes layers differ, which vLLM's {model.architecture} cannot read; "
             "remove it."

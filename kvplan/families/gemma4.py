@@ -48,14 +48,15 @@ def shared_from(config: Config, kinds: list[str]) -> int:
 
 
 def own_fields(config: Config) -> dict[int, Config]:
-    """The fields that single layers have of their own, by layer: derived by the config class, or from the file."""
-    section = config.section("per_layer_config")
-    found: dict[int, Config] = {}
-    for name in section.data if section is not None else ():
-        own = section.section(name) if section is not None and str(name).isdecimal() else None
-        if own is None:
-            raise config.error("per_layer_config", f"must have an object under each layer's number, got {name!r}")
-        found[int(name)] = own
+    """The heads that single layers have of their own, by layer: derived by the config class, or from the file.
+
+    Refused where a layer has another field of its own: the class reads those of the whole model.
+    """
+    found = config.layer_fields()
+    for fields in found.values():
+        for key in fields.data:
+            if key not in ("head_dim", "num_key_value_heads"):
+                raise Refused(f"{fields.where}: {key} differs by layer, which vLLM's Gemma 4 cannot read; remove it.")
     return found
 
 

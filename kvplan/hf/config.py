@@ -187,15 +187,32 @@ class Config:
             out.append(Config(value, f"{self.where}: {key}[{i}]"))
         return out
 
-    def layer(self, index: int) -> Config:
-        """The config as it holds for one layer: with that layer's entry of ``per_layer_config`` put in place."""
+    def layer_fields(self) -> dict[int, Config]:
+        """The fields that single layers have of their own, by layer: those that differ from the config's.
+
+        ``per_layer_config``, whose keys may be padded with zeros; of two keys for a layer the last counts
+        (transformers/integrations/heterogeneity/configuration_utils.py). ``skip`` is left out: vLLM does not read it.
+        """
         overrides = self.get("per_layer_config")
+        if overrides is None:
+            return {}
         if not isinstance(overrides, Mapping):
-            return self
-        own = overrides.get(str(index), {})
-        if not isinstance(own, Mapping):
-            raise self.error(f"per_layer_config[{index}]", f"must be a JSON object, got {shown(own)}")
-        return self.replace(**own)
+            raise self.error("per_layer_config", f"must be a JSON object, got {shown(overrides)}")
+        found: dict[int, Config] = {}
+        for name, own in overrides.items():
+            if not (str(name).isdecimal() and len(str(name)) < 9 and isinstance(own, Mapping)):
+                raise self.error("per_layer_config", f"must have an object under each layer's number, got {name!r}")
+            fields = {key: value for key, value in own.items() if key != "skip" and not self._says(key, value)}
+            found[int(name)] = Config(fields, f"{self.where}: per_layer_config[{int(name)}]")
+        return {index: fields for index, fields in found.items() if fields.data}
+
+    def _says(self, key: str, value: Any) -> bool:
+        return key in self and bool(self.get(key) == value)
+
+    def layer(self, index: int) -> Config:
+        """The config as it holds for one layer: with that layer's own fields put in place."""
+        own = self.layer_fields().get(index)
+        return self if own is None else self.replace(**own.data)
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> Config:
         """The same object with further defaults; those it has already win."""
