@@ -178,7 +178,7 @@ def check_kernel(model: Model, layer: AttentionLayer, name: str, env: BackendEnv
             (layer.kv_sharing_target is not None, "layers that share another layer's cache"),
         )
         why = next((what for needed, what in needs if needed), None)
-    elif name.startswith("FLASH_ATTN") and is_quantized(cache_dtype) and not _reads_fp8(layer, env, cache_dtype):
+    elif name.startswith("FLASH_ATTN") and is_quantized(cache_dtype) and not _reads_quantized(layer, env, cache_dtype):
         why = f"--kv-cache-dtype {cache_dtype} for heads of {layer.head_size} on {env.gpu.name}"
     if why is not None:
         raise Refused(
@@ -187,11 +187,10 @@ def check_kernel(model: Model, layer: AttentionLayer, name: str, env: BackendEnv
         )
 
 
-def _reads_fp8(layer: AttentionLayer, env: BackendEnv, cache_dtype: str) -> bool:
+def _reads_quantized(layer: AttentionLayer, env: BackendEnv, cache_dtype: str) -> bool:
+    """The constructor asks for fp8 alone and looks at no other format; the selector, where it ran, did so before."""
     from kvplan.backends.fa_version import takes_fp8_cache
 
-    if not cache_dtype.startswith("fp8"):
-        return False
     return takes_fp8_cache(env, cache_dtype, head_size=layer.head_size, has_sinks=layer.has_sink, supports_hd256=True)
 
 

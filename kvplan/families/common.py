@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kvplan.errors import Refused
@@ -180,14 +180,26 @@ def require_no_dual_chunks(config: Config) -> None:
         )
 
 
-def check_split_tower(model: Model, field: str, value: int) -> None:
-    """Refused where the vision tower does not divide: vLLM always builds it, by default split over the ranks."""
+def check_split_tower(model: Model, field: str, value: int, *, whole_on_request: bool = True) -> None:
+    """Refused where the vision tower does not divide: vLLM always builds it, by default split over the ranks.
+
+    ``whole_on_request``: its class can leave it whole (`supports_encoder_tp_data`).
+    """
     tp, args = model.tensor_parallel_size, model.engine.args
-    if value % tp and args.additional_flags.get("mm_encoder_tp_mode") != "data":
+    if value % tp and not (whole_on_request and args.additional_flags.get("mm_encoder_tp_mode") == "data"):
+        instead = ", or --mm-encoder-tp-mode data" if whole_on_request else ""
         raise Refused(
             f"{model.root.where}: vision_config.{field} {value} cannot be split over --tensor-parallel-size "
-            f"{tp}; choose a size that divides it, or --mm-encoder-tp-mode data."
+            f"{tp}; choose a size that divides it{instead}."
         )
+
+
+def check_tower(model: Model, usual: Mapping[str, int], *, whole_on_request: bool = True) -> None:
+    """`check_split_tower` for fields of vision_config; ``usual``: their defaults in the vision config's class."""
+    vision = model.root.section("vision_config", usual)
+    for field, value in usual.items():
+        given = value if vision is None else vision.integer(field, value)
+        check_split_tower(model, field, given, whole_on_request=whole_on_request)
 
 
 def nested(model: Model, architecture: str, prefix: str = "language_model") -> list[Layer]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kvplan.errors import Refused
-from kvplan.families.common import nested, num_layers, require
+from kvplan.families.common import check_tower, nested, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.families.sparse_mla import indexer, indexer_bytes
 from kvplan.families.states import kda, kda_prefill_alignment
@@ -26,6 +26,10 @@ ARCHITECTURES = ("Glm5NextForConditionalGeneration", "Glm5NextForCausalLM")
 _TOPK_TILE = 128
 _LINEAR = ("layer_types: linear_attention", "models/glm5next/common/kda.py, Glm5NextLinearAttention")
 _FULL = ("layer_types: indexed_attention", "models/glm5next/common/attention.py, Glm5NextMLAAttention")
+
+
+_TOWER = {"num_heads": 16, "intermediate_size": 4096}
+"""Defaults of the vision config."""
 
 
 def traits(architecture: str) -> Traits:
@@ -144,5 +148,6 @@ def text_layers(model: Model) -> Iterator[Layer]:
 
 def layers(model: Model) -> list[Layer]:
     if model.architecture == "Glm5NextForConditionalGeneration":
+        check_tower(model, _TOWER)
         return nested(model, "Glm5NextForCausalLM")
     return list(text_layers(model))

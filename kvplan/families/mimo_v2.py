@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, check_split_tower, num_layers
+from kvplan.families.common import attention, check_split_tower, check_tower, num_layers
 from kvplan.families.registry import Traits
 from kvplan.layers import AttentionLayer, Layer
 from kvplan.model import Model
@@ -16,7 +16,8 @@ ARCHITECTURES = ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCa
 
 _FULL = ("hybrid_layer_pattern: 0", "model_executor/models/mimo_v2.py, MiMoV2FlashDecoderLayer")
 _TOWER_KV_HEADS = 8
-"""Default of the vision config."""
+_TOWER = {"num_heads": 32, "intermediate_size": 4608}
+"""Defaults of the vision config."""
 _SLIDING = ("hybrid_layer_pattern: 1", "model_executor/models/mimo_v2.py, MiMoV2FlashDecoderLayer")
 
 
@@ -55,6 +56,7 @@ def check_vision_tower(model: Model) -> None:
     vision = model.root.section("vision_config")
     heads = None if vision is None else vision.optional_integer("num_key_value_heads")
     check_split_tower(model, "num_key_value_heads", heads or _TOWER_KV_HEADS)
+    check_tower(model, _TOWER)
 
 
 def layers(model: Model) -> Iterator[Layer]:

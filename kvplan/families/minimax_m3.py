@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvplan.errors import Refused
-from kvplan.families.common import attention, model_window, nested, num_layers, require
+from kvplan.families.common import attention, check_tower, model_window, nested, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.hf import Config
 from kvplan.layers import AttentionLayer, CustomLayer, Layer, Why
@@ -170,5 +170,6 @@ def layers(model: Model) -> list[Layer]:
         if vision is None:
             raise model.root.error("vision_config", "is missing, and vLLM cannot build the model without it")
         require(vision, *_VISION)
+        check_tower(model, dict.fromkeys(("num_attention_heads", "intermediate_size"), 0))
         return nested(model, "MiniMaxM3SparseForCausalLM")
     return list(text_layers(model))

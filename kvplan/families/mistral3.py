@@ -6,7 +6,7 @@ vLLM: model_executor/models/mistral3.py and llava.py; config/vllm.py (with_hf_co
 from __future__ import annotations
 
 from kvplan.errors import Refused
-from kvplan.families.common import nested
+from kvplan.families.common import check_tower, nested
 from kvplan.families.registry import Traits
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -42,5 +42,17 @@ def text_architecture(model: Model) -> str:
     return name
 
 
+_TOWERS = {"pixtral": (16, 4096), "clip_vision_model": (12, 3072), "siglip_vision_model": (12, 3072)}
+"""model_type of the vision model -> defaults of its class for num_attention_heads and intermediate_size."""
+_OWN_TOWER = (16, 4096)
+"""Those of the vision model that the wrapper's class takes where the file has none."""
+
+
 def layers(model: Model) -> list[Layer]:
+    """The text model's; refused where the vision tower does not divide."""
+    vision = model.root.section("vision_config")
+    usual = {"Mistral3ForConditionalGeneration": "pixtral"}.get(model.architecture, "clip_vision_model")
+    sizes = _OWN_TOWER if vision is None else _TOWERS.get(str(vision.get("model_type", usual)), (1, 1))
+    fields = dict(zip(("num_attention_heads", "intermediate_size"), sizes, strict=True))
+    check_tower(model, fields, whole_on_request=False)
     return nested(model, text_architecture(model))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kvplan.families.common import attention, head_dim, num_layers, require_no_dual_chunks
+from kvplan.families.common import attention, check_tower, head_dim, num_layers, require_no_dual_chunks
+from kvplan.families.qwen_vl import QWEN3_TOWER
 from kvplan.families.registry import Traits
 from kvplan.families.states import gated_delta_net
 from kvplan.layers import AttentionLayer, Layer, StateLayer, Why
@@ -87,7 +88,10 @@ def full_attention(model: Model, why: Why = _FULL, **fields: Any) -> AttentionLa
 
 def layers(model: Model) -> Iterator[Layer]:
     config = model.config
-    prefix = "language_model.model" if model.architecture.endswith("ForConditionalGeneration") else "model"
+    prefix = "model"
+    if model.architecture.endswith("ForConditionalGeneration"):
+        prefix = "language_model.model"
+        check_tower(model, QWEN3_TOWER)
     state, full = linear_attention(model), full_attention(model)
     kinds = config.texts("layer_types", length=num_layers(config), allowed=("linear_attention", "full_attention"))
     for i, kind in enumerate(kinds):

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kvplan.errors import Refused
-from kvplan.families.common import num_layers
+from kvplan.families.common import check_tower, num_layers
 from kvplan.families.qwen3_next import full_attention, linear_attention
-from kvplan.families.qwen_vl import check_deepstack
+from kvplan.families.qwen_vl import QWEN3_TOWER, check_deepstack
 from kvplan.families.registry import Traits
 from kvplan.families.states import short_conv
 from kvplan.hf import Config
@@ -168,6 +168,7 @@ def check_vision(model: Model) -> None:
             "deepstack_visual_indexes", "is missing in vision_config, and vLLM reads it unless --language-model-only"
         )
     check_deepstack(model)
+    check_tower(model, QWEN3_TOWER)
 
 
 def layers(model: Model) -> Iterator[Layer]:

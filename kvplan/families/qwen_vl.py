@@ -6,7 +6,7 @@ vLLM: model_executor/models/qwen2_5_vl.py, qwen3_vl.py, qwen3_vl_moe.py.
 from __future__ import annotations
 
 from kvplan.errors import Refused
-from kvplan.families.common import check_split_tower, nested, num_layers, require
+from kvplan.families.common import check_tower, nested, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -24,8 +24,9 @@ _TEXT_MODELS = {
     "Qwen3VLForConditionalGeneration": "Qwen3ForCausalLM",
     "Qwen3VLMoeForConditionalGeneration": "Qwen3MoeForCausalLM",
 }
-_TOWER = {"intermediate_size": 3420}
-"""Default of the Qwen2.5-VL vision config."""
+_TOWERS = {"Qwen2_5_VLForConditionalGeneration": {"num_heads": 16, "intermediate_size": 3420}}
+QWEN3_TOWER = {"num_heads": 16, "intermediate_size": 4304}
+"""Defaults of the vision configs: Qwen2.5-VL's, and those since Qwen3-VL."""
 _DEEPSTACK = {"deepstack_visual_indexes": [8, 16, 24]}
 """Default of the Qwen3-VL vision config: the first text layers add these levels of the vision tower."""
 
@@ -45,16 +46,8 @@ def check_deepstack(model: Model) -> None:
         )
 
 
-def check_vision_tower(model: Model) -> None:
-    """Refused where the MLPs of Qwen2.5-VL's vision tower cannot be split."""
-    vision = model.root.section("vision_config", _TOWER)
-    width = vision.integer("intermediate_size") if vision else _TOWER["intermediate_size"]
-    check_split_tower(model, "intermediate_size", width)
-
-
 def layers(model: Model) -> list[Layer]:
-    if model.architecture == "Qwen2_5_VLForConditionalGeneration":
-        check_vision_tower(model)
+    check_tower(model, _TOWERS.get(model.architecture, QWEN3_TOWER))
     if model.architecture.startswith("Qwen3"):
         check_deepstack(model)
     if model.architecture == "Qwen3VLMoeForConditionalGeneration":

@@ -98,12 +98,16 @@ def _settings(root: Config, method: str | None, source: Source, checkpoint: Chec
     return with_layers(method, settings, checkpoint)
 
 
+_SCALED = frozenset(("fp8", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"))
+"""Methods with a scale for a block or group of weights, of which a rank needs whole ones."""
+
+
 def check(config: EngineConfig, target: Source, drafter: Source | None) -> None:
     """Raises DoesNotStart where a size does not divide over the ranks, or a scheme's blocks do not divide a rank's.
 
     Weights that kvplan does not know decide nothing here; those of a scheme that it does not know are split as without.
     """
-    scaled = config.quantization == "fp8"
+    scaled = config.quantization in _SCALED
     if not scaled and not _may_not_divide(config):
         return
     for each in (config, config._replace(quantization=None))[not scaled :]:

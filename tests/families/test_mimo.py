@@ -49,3 +49,13 @@ def test_the_vision_towers_kv_heads_bound_the_ranks_of_mimo_v2_omni() -> None:
     args = EngineArgs("XiaomiMiMo/MiMo-V2.5", tensor_parallel_size=16, language_model_only=True)
     with pytest.raises(Refused, match=r"vision_config\.num_key_value_heads 8 cannot be split"):
         plan(PlanRequest(args, gpu="H200", offline=True))
+
+
+def test_on_hopper_layers_of_two_head_sizes_take_a_cache_format_that_only_the_constructor_looks_at() -> None:
+    """vLLM binds these layers to their backend itself, whose constructor asks FlashAttention about fp8 alone."""
+    made = plan(PlanRequest(EngineArgs("XiaomiMiMo/MiMo-V2-Flash", kv_cache_dtype="nvfp4"), gpu="H200", offline=True))
+    pages = {(layer.backend, layer.spec.kind, layer.spec.page_size_bytes) for layer in made.layers}
+    assert pages == {
+        ("FLASH_ATTN_DIFFKV", "full_attention", 20480),
+        ("FLASH_ATTN_DIFFKV", "sliding_window", 40960),
+    }

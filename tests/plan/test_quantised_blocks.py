@@ -39,3 +39,12 @@ def test_without_the_tower_the_split_or_its_quantisation_it_starts(quantised_tow
 def test_experts_without_whole_blocks_get_finer_ones():
     """768 / 8 = 96 is no multiple of 128, and vLLM 0.33.0 starts all the same."""
     assert planned("Qwen/Qwen3-30B-A3B-FP8", 8).selected == "main"
+
+
+def test_nvfp4_needs_groups_of_sixteen_on_every_rank():
+    """The engine, at 8 ranks: "Unsupported model when in features size is not multiple of 16"."""
+    wider = {"text_config": {"intermediate_size": 21568}}
+    model = "nvidia/Gemma-4-31B-IT-NVFP4"
+    assert planned(model, 4, hf_overrides=wider).selected == "main"
+    with pytest.raises(DoesNotStart, match=r"mlp.down_proj: a rank's input size 2696 is not a multiple of 16"):
+        planned(model, 8, hf_overrides=wider)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kvplan.errors import Refused
+from kvplan.errors import DoesNotStart, Refused
 from kvplan.weights.names import Packed
 from kvplan.weights.parts import Experts, Linear, Tensor
 from kvplan.weights.quant.base import Unquantized, cache_scales, plain_experts, plain_linear
@@ -214,7 +214,7 @@ def nvfp4_linear(layer: Linear, group: int) -> tuple[Tensor, ...]:
 
 def _check_multiple(prefix: str, size: int, multiple: int) -> None:
     if size % multiple:
-        raise Refused(
+        raise DoesNotStart(
             f"{prefix}: a rank's input size {size} is not a multiple of {multiple}, which the quantisation needs; "
             "choose another --tensor-parallel-size."
         )
