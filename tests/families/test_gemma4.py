@@ -119,3 +119,9 @@ def test_a_layer_number_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_the_wrapper_needs_its_vision_config(tmp_path: Path) -> None:
     with pytest.raises(KvplanError, match="vision_config is missing"):
         rows(tmp_path, {**DENSE, "vision_config": None})
+
+
+def test_a_layer_with_a_window_of_its_own_is_refused(tmp_path: Path) -> None:
+    text = {**UNIFIED["text_config"], "per_layer_config": {"05": {"sliding_window": 8}}}  # type: ignore[dict-item]
+    with pytest.raises(Refused, match=r"per_layer_config\[5\]: sliding_window differs by layer"):
+        rows(tmp_path, {**UNIFIED, "text_config": text}, "H200")

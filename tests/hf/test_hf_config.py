@@ -86,6 +86,25 @@ def test_one_layers_entry_is_put_over_the_whole() -> None:
     assert [c.layer(i).integer("head_dim") for i in range(3)] == [256, 512, 256]
 
 
+@pytest.mark.parametrize(
+    ("entries", "sizes"),
+    [
+        ({"01": {"head_dim": 512}}, [256, 512, 256]),
+        ({"1": {"head_dim": 512}, "01": {"head_dim": 128}}, [256, 128, 256]),
+        ({"2": {"head_dim": 256}}, [256, 256, 256]),
+        (None, [256, 256, 256]),
+    ],
+)
+def test_a_layers_number_may_be_padded_and_the_last_of_two_counts(entries: Any, sizes: list[int]) -> None:
+    c = config(head_dim=256, per_layer_config=entries)
+    assert [c.layer(i).integer("head_dim") for i in range(3)] == sizes
+
+
+def test_a_layer_has_only_those_fields_of_its_own_that_differ() -> None:
+    c = config(head_dim=256, per_layer_config={"1": {"head_dim": 256, "skip": ["mlp"]}, "2": {"head_dim": 8, "a": 1}})
+    assert {i: dict(own.data) for i, own in c.layer_fields().items()} == {2: {"head_dim": 8, "a": 1}}
+
+
 READS: list[Callable[[Config], Any]] = [
     lambda c: c.integer("a"),
     lambda c: c.optional_integer("a"),
