@@ -41,6 +41,7 @@ def _offers(what: str) -> Any:
 
 
 _ANY_FLAG: dict[str, Any] = {"ignore_unknown_options": True}
+_COMPLETING: dict[str, Any] = {"cls": cls} if (cls := _offers("WithVllmFlags")) else {}
 _VLLM_FLAGS = (
     "Every flag of `vllm serve` 0.33.0 is taken as vLLM takes it, among them -tp, -pp, --max-model-len, --block-size, "
     "--kv-cache-dtype, --kv-cache-memory-bytes, --max-num-batched-tokens, --max-num-seqs, --attention-backend, "
@@ -51,7 +52,7 @@ _VLLM_FLAGS = (
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="MODEL [VLLM FLAGS]...", help="A path, a bundled id or a hub id.", autocompletion=_offers("models")
+        metavar="MODEL [VLLM FLAGS]...", help="A path, a bundled id or a hub id.", autocompletion=_offers("words")
     ),
 ]
 GpuName = Annotated[
@@ -128,7 +129,7 @@ Verbose = Annotated[
 Explain = Annotated[bool, typer.Option("--explain", help="Say which field and which vLLM file decided each row.")]
 
 
-@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS, **_COMPLETING)
 def plan(
     words: Words = None,
     gpu: GpuName = None,
@@ -179,7 +180,7 @@ def plan(
     )
 
 
-@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS, **_COMPLETING)
 def compare(
     words: Words = None,
     gpu: GpuName = None,
@@ -213,7 +214,7 @@ def compare(
     )
 
 
-@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS, **_COMPLETING)
 def fit(
     words: Words = None,
     gpus: Annotated[
@@ -251,7 +252,7 @@ def fit(
     )
 
 
-@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+@app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS, **_COMPLETING)
 def layers(
     words: Words = None,
     gpu: GpuName = None,
@@ -281,7 +282,7 @@ def layers(
     )
 
 
-@app.command("kernel-blocks", context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS)
+@app.command("kernel-blocks", context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS, **_COMPLETING)
 def kernel_blocks(
     words: Words = None,
     gpu: GpuName = None,
@@ -486,7 +487,7 @@ def _asked(word: str | None) -> list[CommandInfo]:
     return asked or every
 
 
-_TAKE_A_LINE = frozenset({"plan", "compare", "layers", "kernel-blocks"})
+_TAKE_A_LINE = frozenset({"plan", "compare", "fit", "layers", "kernel-blocks"})
 
 
 def _with_line(words: list[str]) -> list[str]:
