@@ -12,6 +12,7 @@ from typing import Any
 from kvplan.engine import beside
 from kvplan.engine.architecture import choose_architecture, converted
 from kvplan.engine.args import EngineArgs, ModelFacts, ResolvedModel
+from kvplan.engine.built import check_values
 from kvplan.engine.dtype import resolve_dtype
 from kvplan.engine.facts import model_type, replace_text, text_config
 from kvplan.engine.max_model_len import resolve_max_model_len
@@ -53,6 +54,7 @@ def describe(
     """The model without its length: class, configs and quantisation."""
     root = converted(beside.class_of_files(facts, root))
     text = text_config(root)
+    check_values(root, text)
     architecture, flags = choose_architecture(root, text, model_impl)
     scheme, from_file = scheme_of(facts, root), partial(beside.scheme_file, facts)
     method = resolve_quantization(root, scheme, quantization, allow_deprecated, from_file)

@@ -149,6 +149,9 @@ def _check(c: Draft, part: dict[str, Any]) -> None:
     missing = [key for key in _REQUIRED.get(kind, ()) if key not in part]
     if missing:
         raise c.error("rope_parameters", f"of type {kind} lacks {', '.join(missing)}")
+    theta = part.get("rope_theta")
+    if theta is not None and not (isinstance(theta, (int, float)) and abs(theta) < 2**63):
+        raise c.error("rope_theta", f"must be a number, got {shown(theta)}")
     size, factor = c.get("head_dim"), part.get("partial_rotary_factor", 1.0)
     if isinstance(size, int) and isinstance(factor, (int, float)) and size > 4 and size % 2 and factor >= 1:
         raise c.error("head_dim", f"must be even for rotary positions, got {size}")
