@@ -93,6 +93,11 @@ def layer_cache_dtype(model: Model, layer: AttentionLayer | MLALayer) -> str:
         return layer.cache_dtype
     if not skipped:
         return model.cache_dtype
+    if layer.layer_index is None and sum(part.isdecimal() for part in layer.name.split(".")) > 1:
+        raise Refused(
+            f"--kv-cache-dtype-skip-layers: vLLM finds a layer by the one number in its name, and {layer.name} of "
+            f"{model.architecture} has several; leave the flag out."
+        )
     index = layer.layer_index if layer.layer_index is not None else stages.layer_index(layer.name)
     slides = isinstance(layer, AttentionLayer) and layer.sliding_window is not None
     if str(index) in skipped or (slides and "sliding_window" in skipped):

@@ -66,6 +66,25 @@ def model_window(model: Model) -> int | None:
     return config.optional_integer("sliding_window", minimum=0) or None
 
 
+def check_rotary_axes(config: Config, head_size: int) -> None:
+    """Refused where rotary positions for images, split by ``mrope_section``, do not fill the rotated half of a head.
+
+    vLLM: layers/rotary_embedding, get_rope and MRotaryEmbedding.
+    """
+    rope = config.get("rope_parameters")
+    if not isinstance(rope, Mapping) or rope.get("mrope_section") is None:
+        return
+    if rope.get("rope_type", "default") not in ("default", "yarn"):
+        return
+    parameters = Config(rope, f"{config.where}: rope_parameters")
+    rotated = parameters.optional_integer("rope_dim", minimum=0) or int(
+        head_size * parameters.number("partial_rotary_factor", 1.0)
+    )
+    axes = parameters.integers("mrope_section")
+    if axes and sum(axes) != rotated // 2:
+        raise parameters.error("mrope_section", f"must add up to half of the {rotated} rotated elements, got {axes}")
+
+
 def attention(
     model: Model,
     name: str,
@@ -130,14 +149,15 @@ def uniform_gqa(
     count = num_layers(config)
     window = model_window(model)
     windows = [w or window for w in windows or [None] * count]
-    heads = config.integer("num_attention_heads")
+    heads, size = config.integer("num_attention_heads"), head_size or head_dim(config)
+    check_rotary_axes(config, size)
     template = attention(
         model,
         "",
         why,
         num_heads=heads,
         num_kv_heads=num_kv_heads or config.integer("num_key_value_heads", heads),
-        head_size=head_size or head_dim(config),
+        head_size=size,
         **fields,
     )
     names = decoder_names(prefix, count, suffix, model.start_layer)

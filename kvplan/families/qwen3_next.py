@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kvplan.families.common import attention, check_tower, head_dim, num_layers, require_no_dual_chunks
+from kvplan.families.common import (
+    attention,
+    check_rotary_axes,
+    check_tower,
+    head_dim,
+    num_layers,
+    require_no_dual_chunks,
+)
 from kvplan.families.qwen_vl import QWEN3_TOWER
 from kvplan.families.registry import Traits
 from kvplan.families.states import gated_delta_net
@@ -75,6 +82,7 @@ def full_attention(model: Model, why: Why = _FULL, **fields: Any) -> AttentionLa
     """A layer of `Qwen3NextAttention`; ``fields`` are AttentionLayer's."""
     config = model.config
     require_no_dual_chunks(config)
+    check_rotary_axes(config, head_dim(config))
     return attention(
         model,
         "",

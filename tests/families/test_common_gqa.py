@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gqa_case import rows
+from gqa_case import planned, rows
 
 from kvplan.errors import KvplanError, Refused
 
@@ -62,3 +62,27 @@ def test_layers_that_differ_are_refused_where_the_model_class_cannot_read_them(t
 def test_an_unknown_layer_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KvplanError, match="layer_types"):
         rows(tmp_path, {**LLAMA, "layer_types": ["full_attention"] * 3 + ["reversed_attention"]})
+
+
+MROPE = {
+    "architectures": ["Qwen3_5ForCausalLM"],
+    "model_type": "qwen3_5_text",
+    "dtype": "bfloat16",
+    "num_hidden_layers": 4,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 1e7,
+        "partial_rotary_factor": 0.25,
+        "mrope_section": [11, 11, 10],
+    },
+}
+
+
+@pytest.mark.parametrize(("size", "starts"), [(256, True), (128, False), (160, False)])
+def test_rotary_axes_fill_the_rotated_half_of_a_head(tmp_path: Path, size: int, starts: bool) -> None:
+    """11 + 11 + 10 is half of 256 x 0.25; vLLM's MRotaryEmbedding asserts it."""
+    if starts:
+        assert planned(tmp_path, {**MROPE, "head_dim": size}).selected == "main"
+    else:
+        with pytest.raises(KvplanError, match="mrope_section must add up to half"):
+            planned(tmp_path, {**MROPE, "head_dim": size})

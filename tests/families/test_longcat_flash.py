@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gqa_case import rows
+import pytest
+from gqa_case import planned, rows
+
+from kvplan.errors import Refused
 
 CONFIG = {
     "architectures": ["LongcatFlashForCausalLM"],
@@ -43,3 +46,9 @@ def test_stages_split_decoder_layers(tmp_path: Path) -> None:
     assert rows(tmp_path, CONFIG, "H200", pipeline_parallel_size=2) == [
         ("mla", 56, "model.layers.0.self_attn.0.attn", 1, 576, 16, 18432, None)
     ]
+
+
+def test_no_layer_can_be_skipped_by_number(tmp_path: Path) -> None:
+    """The engine: "layer name model.layers.0.self_attn.0.attn should only contain one integer"."""
+    with pytest.raises(Refused, match=r"model\.layers\.0\.self_attn\.0\.attn of LongcatFlashForCausalLM has several"):
+        planned(tmp_path, CONFIG, kv_cache_dtype_skip_layers=("sliding_window",))
