@@ -14,6 +14,7 @@ from kvplan.weights.names import GATE_UP, NO_RENAMES, QKV, Renames
 
 ARCHITECTURES = (
     "GraniteForCausalLM",
+    "GraniteSWAForCausalLM",
     "CohereForCausalLM",
     "Cohere2ForCausalLM",
     "Exaone4ForCausalLM",
@@ -33,7 +34,7 @@ def weights(b: Builder) -> None:
     architecture = b.model.architecture
     if architecture.startswith("Cohere"):
         decoder(b, _cohere_layer, Frame(embed_on=ALWAYS, norm_on=ALWAYS, head_on=NEVER, embed_quantized=False))
-    elif architecture == "GraniteForCausalLM":
+    elif architecture.startswith("Granite"):
         decoder(b, _granite_layer, Frame(embed_on=TIED))
     elif architecture == "Exaone4ForCausalLM":
         decoder(b, _exaone4_layer, Frame(embed_on=TIED))
@@ -46,6 +47,10 @@ def _granite_layer(b: Builder, prefix: str, index: int) -> None:
     bias = config.truthy("attention_bias") or config.truthy("bias")
     heads = heads_of(config)
     projections(b, f"{prefix}.self_attn", heads, bias=bias)
+    if config.get("layer_rope_theta") is not None:
+        b.refuse("with layer_rope_theta")
+    if config.truthy("attention_sinks", config.get("layer_types") is not None):
+        b.add(f"{prefix}.self_attn.sinks", b.model.heads_per_rank(heads.query))
     b.rotary(f"{prefix}.self_attn.rotary_emb", heads.size, positions(config), rope_parameters(config))
     b.attention(f"{prefix}.self_attn.attn")
     gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"), bias=config.truthy("mlp_bias"))
