@@ -63,6 +63,14 @@ class _Attributes(dict[str, Any]):
             raise AttributeError(name) from None
 
 
+def _part(fields: dict[str, Any], base: type) -> Any:
+    """The nested config of a class that transformers knows, else one that keeps the fields."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    name = fields.get("model_type", "")
+    return (CONFIG_MAPPING[name] if name in CONFIG_MAPPING else _attributes_class(name, base))(**fields)
+
+
 def _attributes_class(model_type: str, base: type) -> type:
     """A config class whose attributes are the fields of the file, with its own names and no defaults."""
 
@@ -70,6 +78,9 @@ def _attributes_class(model_type: str, base: type) -> type:
         blocks = fields.get("block_configs")
         if isinstance(blocks, list):  # read as attributes of attributes
             fields["block_configs"] = json.loads(json.dumps(blocks), object_hook=_Attributes)
+        if isinstance(fields.get("llm_config"), dict):  # such classes build their parts themselves
+            for part in ("llm_config", "vision_config"):
+                fields[part] = _part(fields.get(part) or {}, base)
         base.__init__(self, **fields)
 
     return type("AttributesConfig", (base,), {"model_type": model_type, "__init__": set_fields})

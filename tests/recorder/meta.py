@@ -37,6 +37,8 @@ class _ToMeta(TorchFunctionMode):
             return args[0].to(DEVICE)
         if name == "item" and args[0].device == DEVICE:
             return 1.0 if args[0].is_floating_point() else 1
+        if name == "cpu" and args[0].device == DEVICE:  # a constant that a module copies from its buffers
+            return torch.zeros(args[0].shape, dtype=args[0].dtype, device="cpu")
         if name == "tolist" and args[0].device == DEVICE:
             return torch.zeros(args[0].shape, device="cpu").tolist()
         if "device" in kwargs:

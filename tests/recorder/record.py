@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import checkpoint, describe, device, fold, groupings, meta, ranks, startup
+from . import checkpoint, describe, device, fold, groupings, meta, ranks, startup, stubs
 from .case import Case
 
 _REFUSALS = (ValueError, AssertionError, RuntimeError, TypeError, LookupError, ArithmeticError, AttributeError)
@@ -64,6 +64,7 @@ def prepare(packages: str | None = None) -> None:
     # vLLM inspects model classes in a child process, which would lack the device.
     registry._run_in_subprocess = lambda function: function()
     meta.register_loader()
+    stubs.install_tokenizer()
 
 
 def vllm_version() -> str:
@@ -95,6 +96,8 @@ def record(case: Case, checkpoints: checkpoint.Checkpoints, verbose: bool = Fals
         if verbose:
             traceback.print_exc()
         return {**golden, "error": describe.failure(error, step)}
+    if resolved["kv_cache_dtype"] == "auto" and stages[0].config.cache_config.cache_dtype == "fp8":
+        resolved["kv_cache_dtype"] = "fp8"  # the first layer of a checkpoint with KV scales sets it for all
     return golden | {"resolved": resolved} | _planned(case, config, stages)
 
 

@@ -276,3 +276,17 @@ def install_operators(capability: int) -> None:
     }
     for name, minimum in probes.items():
         setattr(torch.ops._C, name, lambda asked=capability, minimum=minimum: asked >= minimum)
+
+
+class _NoWords:
+    """A tokenizer whose vocabulary is empty: a checkpoint's own is not there."""
+
+    def get_vocab(self) -> dict[str, int]:
+        return {}
+
+
+def install_tokenizer() -> None:
+    """Give processors that ask for the tokenizer one without words. Which words it has decides no cache."""
+    from vllm.multimodal.processing.context import InputProcessingContext
+
+    InputProcessingContext.get_tokenizer = lambda self: _NoWords()
