@@ -261,7 +261,7 @@ def layers(
     num_speculative_tokens: DraftTokens = None,
     offline: Offline = False,
     explain: Explain = False,
-    format: ShortFormat = "text",
+    format: Format = "text",
     output: Output = None,
 ) -> None:
     """What every layer caches: kind, heads, block, page bytes, backend, kernel blocks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -290,12 +291,26 @@ def _conditions(request: PlanRequest, stage: Stage, planner: _Planner) -> tuple[
 
 
 def _told(found: Sequence[tuple[Reason, ...]]) -> tuple[Reason, ...]:
-    """The conditions of all stages; those of one where all find the same."""
-    if len(set(found)) == 1:
-        return found[0]
-    return tuple(
-        reason._replace(condition=f"stage {i}, {reason.condition}") for i, own in enumerate(found) for reason in own
-    )
+    """The conditions of all stages, each once for the stages that find the same of it, whichever layer they name."""
+    out = []
+    for each in zip(*found, strict=True):
+        stages: dict[tuple[str, bool, str], list[int]] = {}
+        for i, reason in enumerate(each):
+            stages.setdefault((reason.condition, reason.holds, re.sub(r"(?<=\.)\d+(?=\.)", "", reason.why)), []).append(i)
+        for own in stages.values():
+            where = "" if len(own) == len(each) else f"{_stages(own)}, "
+            out.append(each[own[0]]._replace(condition=where + each[own[0]].condition))
+    return tuple(out)
+
+
+def _stages(stages: Sequence[int]) -> str:
+    """``stage 0``; ``stages 1 to 3``; ``stages 0 and 2``."""
+    first, last = stages[0], stages[-1]
+    if len(stages) == 1:
+        return f"stage {first}"
+    if len(stages) > 2 and last - first + 1 == len(stages):
+        return f"stages {first} to {last}"
+    return f"stages {', '.join(map(str, stages[:-1]))} and {last}"
 
 
 def _connector_layout(config: EngineConfig) -> str | None:

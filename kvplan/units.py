@@ -45,7 +45,14 @@ def human_readable_bytes(text: str, flag: str) -> int:
         number = value[: -len(suffix)]
         if value.endswith(suffix) and _is_number(number):
             return int(number) * size if number.isdecimal() else int(float(number) * size)
-    return human_readable_int(value, flag)
+    try:
+        return human_readable_int(value, flag)
+    except KvplanError as error:
+        if "binary suffix" in str(error):
+            raise
+        digits = value[: len(value) - len(value.lstrip("0123456789."))]
+        example = f"{digits}GiB" if _is_number(digits) else "60GiB"
+        raise KvplanError(f"{flag} {text!r} is not a number of bytes; write it as {example} for instance.") from None
 
 
 def _is_number(text: str) -> bool:

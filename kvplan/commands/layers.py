@@ -9,7 +9,7 @@ from kvplan.commands.outcome import Outcome
 from kvplan.pipeline import plan
 from kvplan.report.style import VIEW, View
 
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "markdown", "csv")
 
 
 def run(
@@ -31,7 +31,16 @@ def run(
         from kvplan.report.document import to_document, to_json
 
         document = to_document(result)
-        return Outcome(to_json({key: document[key] for key in ("schema_version", "model", "drafter", "layers")}))
+        keys = ("schema_version", "model", "drafter", "assumed", "layers")
+        return Outcome(to_json({key: document[key] for key in keys}))
+    if format == "markdown":
+        from kvplan.report.layers_text import layers_markdown
+
+        return Outcome(layers_markdown(result, explain=explain))
+    if format == "csv":
+        from kvplan.report.csv import layers_csv
+
+        return Outcome(layers_csv(result))
     from kvplan.report.layers_text import layers_text
 
     return Outcome(layers_text(result, view, explain=explain))

@@ -51,6 +51,8 @@ def _too_small(result: Result, plan: Plan) -> list[str]:
         return []
     pairs = zip(memory, stages or (plan.bytes_per_block,), strict=False)
     blocks = min((available // block for available, block in pairs if block), default=0)
+    if not blocks:
+        return [f"{size(min(memory))} does not hold one block of {size(plan.bytes_per_block)}"]
     return [f"{gib(min(memory))} holds {plural(blocks, 'block')}, one of them the null block"]
 
 

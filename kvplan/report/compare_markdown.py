@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvplan.comparison import Comparison, Entry, bytes_per_request
 from kvplan.report import changes, costs
-from kvplan.report.compare_text import headline, label, outcome, with_label
+from kvplan.report.compare_text import headline, is_same, label, outcome, with_label
 from kvplan.report.markdown import bullets, escape, folded, table
 from kvplan.report.numbers import number, percent, signed_size, size
 from kvplan.report.text import growing
@@ -20,7 +20,8 @@ def compare_markdown(comparison: Comparison) -> str:
     rows = [cells for entry in (base, *comparison.variants) for cells in _rows(entry, entry is base)]
     note = f"In bold what the engine uses; change of tokens against the same grouping {escape(with_label(base))}."
     parts = [f"**{escape(headline(comparison))}**", table(_HEAD, rows, right=2), note]
-    return "\n\n".join([*parts, *(_causes(base, entry) for entry in comparison.variants)]) + "\n"
+    causes = [_causes(base, entry) for entry in comparison.variants]
+    return "\n\n".join([*parts, *(text for text in causes if text)]) + "\n"
 
 
 def _rows(entry: Entry, is_baseline: bool) -> list[list[str]]:
@@ -42,7 +43,9 @@ def _rows(entry: Entry, is_baseline: bool) -> list[list[str]]:
 
 
 def _causes(base: Entry, entry: Entry) -> str:
-    title = f"#### {escape(label(entry))}: {outcome(entry)}"
+    if is_same(base, entry):
+        return ""
+    title = f"#### {escape(label(entry))}: {outcome(base, entry)}"
     before, after = bytes_per_request(base.deployment.plan), bytes_per_request(entry.deployment.plan)
     if before is None or after is None:
         return f"{title}\n\n{escape(entry.deployment.plan.error or 'The engine plans no blocks for it.')}"

@@ -61,16 +61,16 @@ def headline(comparison: Comparison) -> str:
             f"One request of {length} tokens of {model} takes {size(bytes_per_request(plan) or 0)} "
             f"under {engine} {with_label(base)}"
         )
-    return f"{start}; {'; '.join(_outcomes(comparison.variants))}."
+    return f"{start}; {'; '.join(_outcomes(base, comparison.variants))}."
 
 
-def _outcomes(entries: Sequence[Entry]) -> Iterator[str]:
+def _outcomes(base: Entry, entries: Sequence[Entry]) -> Iterator[str]:
     """``z-lab/X (dflash), 3 tokens: -27.8 %``; further draft lengths of the same drafter without its name."""
     last = None
     for entry in entries:
         name, comma, tokens = label(entry).rpartition(", ")
         again = bool(comma) and not entry.deployment.name and name == last
-        yield f"{tokens if again else label(entry)}: {outcome(entry)}"
+        yield f"{tokens if again else label(entry)}: {outcome(base, entry)}"
         last = name
 
 
@@ -83,8 +83,15 @@ def _gpus(comparison: Comparison) -> str:
     return gpu_words(options.get("gpu"), *sizes) + assumed_words(list(assumed))
 
 
-def outcome(entry: Entry) -> str:
-    """The change in a few words: ``-31.1 %``, ``does not start``."""
+def is_same(base: Entry, entry: Entry) -> bool:
+    """Whether two deployments have the same plans, group by group."""
+    return base.deployment.plans == entry.deployment.plans and base.deployment.selected == entry.deployment.selected
+
+
+def outcome(base: Entry, entry: Entry) -> str:
+    """The change in a few words: ``-31.1 %``, ``does not start``, ``the same plan``."""
+    if is_same(base, entry):
+        return "the same plan"
     if entry.deployment.plan.error:
         return "does not start"
     return "not comparable" if entry.change is None else percent(entry.change, sign=True)
@@ -158,7 +165,9 @@ def _under_table(comparison: Comparison, view: View) -> list[str]:
 
 def _causes(base: Entry, entry: Entry, view: View) -> list[str]:
     """Why one request takes more or fewer bytes than without the change, category by category, adding up."""
-    title = f"Why {label(entry)}: {outcome(entry)}"
+    if is_same(base, entry):
+        return []
+    title = f"Why {label(entry)}: {outcome(base, entry)}"
     out = [view.paint("title", line) for line in wrap(title, view.columns)]
     before, after = bytes_per_request(base.deployment.plan), bytes_per_request(entry.deployment.plan)
     if before is None or after is None:

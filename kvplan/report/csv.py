@@ -55,6 +55,38 @@ def compare_csv(comparison: Comparison) -> str:
     return _text((*COLUMNS, "change"), rows)
 
 
+_LAYER = (
+    "name",
+    "owner",
+    "kind",
+    "block_size",
+    "page_size_bytes",
+    "unpadded_page_size_bytes",
+    "num_kv_heads",
+    "head_size",
+    "head_size_v",
+    "dtype",
+    "sliding_window",
+    "attention_chunk_size",
+    "tokens_per_state",
+    "state_shapes",
+    "state_dtypes",
+    "num_speculative_blocks",
+    "backend",
+    "kernel_block_sizes",
+)
+
+
+def layers_csv(result: Result) -> str:
+    """A line for each layer, under the names of the JSON document; what is a list there is written as JSON."""
+    from json import dumps
+
+    from kvplan.report.document import layer_documents
+
+    found = layer_documents(result)
+    return _text(_LAYER, ([dumps(v) if isinstance(v := each[key], list) else v for key in _LAYER] for each in found))
+
+
 def _change(row: Row, is_baseline: bool) -> Any:
     return None if is_baseline else row.change
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.report.numbers import concurrency, gib, number, plural, size
 from kvplan.result import Plan, Result
+
+if TYPE_CHECKING:
+    import re
 
 
 class Decision(NamedTuple):
@@ -88,5 +91,18 @@ def engine_words(engine: str) -> str:
 
 def error_words(error: str) -> str:
     """An error as the rest of a sentence that has said already that the engine does not start."""
-    text = error.strip().removeprefix("vLLM does not start: ")
+    text = with_separators(error.strip().removeprefix("vLLM does not start: "))
     return text if text.endswith(".") else text + "."
+
+
+def with_separators(text: str) -> str:
+    """A sentence with its long counts as reports write them: 163,840; a flag's value stays as it is typed."""
+    import re
+
+    return re.sub(r"(?<![\w.,/:=-])(?<!--)(\d{4,15})(?![\w.]*\w)", lambda found: _separated(text, found), text)
+
+
+def _separated(text: str, found: re.Match[str]) -> str:
+    word = text[: found.start()].split(" ")[-2:-1]
+    is_value = bool(word) and word[0].startswith("--")
+    return found.group() if is_value else number(int(found.group()))

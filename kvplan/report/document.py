@@ -39,7 +39,6 @@ def _lines(value: Any, newline: str, encode: Callable[[Any], str]) -> str:
 
 def to_document(result: Result) -> dict[str, Any]:
     """The document of a planned deployment: plain dicts, lists, strings and numbers."""
-    known: dict[int, dict[str, Any]] = {}
     return {
         "schema_version": SCHEMA_VERSION,
         "kvplan_version": __version__,
@@ -47,7 +46,7 @@ def to_document(result: Result) -> dict[str, Any]:
         "model": result.model._asdict(),
         "drafter": None if result.drafter is None else result.drafter._asdict(),
         "options": {name: plain(value) for name, value in result.options().items()},
-        "layers": [_layer(layer, known) for layer in result.layers],
+        "layers": layer_documents(result),
         "layout": {
             "name": result.layout.name,
             "candidates": list(result.layout.candidates),
@@ -58,6 +57,12 @@ def to_document(result: Result) -> dict[str, Any]:
         "assumed": list(result.assumed),
         "notes": list(result.notes),
     }
+
+
+def layer_documents(result: Result) -> list[dict[str, Any]]:
+    """The document's layers."""
+    known: dict[int, dict[str, Any]] = {}
+    return [_layer(layer, known) for layer in result.layers]
 
 
 def plain(value: Any) -> Any:
@@ -155,6 +160,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
             "bytes_per_token": cost.bytes_per_token,
             "at_max_model_len": dict(cost.at_max_model_len),
         },
+        "request_cost_parts": {} if cost is None else dict(cost.parts),
         "notes": list(plan.notes),
     }
 

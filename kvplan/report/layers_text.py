@@ -29,12 +29,7 @@ def layers_text(result: Result, view: View = VIEW, *, explain: bool = False) -> 
 
     ``explain`` adds the config field that decided the row and the vLLM file that reads it.
     """
-    where = f"{engine_words(result.engine)} on {gpus(result)}{assumed_words(result.assumed)}"
-    head = f"{result.model.id}"
-    if result.drafter is not None:
-        head += f" with {result.drafter.id} ({result.drafter.method})"
-    head += f": {plural(len(result.layers), 'layer')} with a cache under {where}."
-    out = [view.paint("used", line) for line in wrap(head, view.columns)]
+    out = [view.paint("used", line) for line in wrap(headline(result), view.columns)]
     folds = kinds.fold(result.layers)
     if not folds:
         return "\n".join(out) + "\n"
@@ -45,6 +40,35 @@ def layers_text(result: Result, view: View = VIEW, *, explain: bool = False) -> 
         for words in _details(fold, explain=explain):
             out += wrap(words, view.columns, "   ", "     ")
     return "\n".join(out) + "\n"
+
+
+def headline(result: Result) -> str:
+    """Whose layers they are, and under which engine."""
+    where = f"{engine_words(result.engine)} on {gpus(result)}{assumed_words(result.assumed)}"
+    head = f"{result.model.id}"
+    if result.drafter is not None:
+        head += f" with {result.drafter.id} ({result.drafter.method})"
+    return f"{head}: {plural(len(result.layers), 'layer')} with a cache under {where}."
+
+
+def layers_markdown(result: Result, *, explain: bool = False) -> str:
+    """The table as Markdown, a row for equal layers; names, backends and kernel blocks folded under it."""
+    from kvplan.report.markdown import escape, folded
+    from kvplan.report.markdown import table as table_of
+
+    folds = kinds.fold(result.layers)
+    rows = [[escape(cell) for cell in _row(fold, result)] for fold in folds]
+    details = "\n".join(
+        f"- {escape(fold.letter)}: {'; '.join(escape(words) for words in _details(fold, explain=explain))}"
+        for fold in folds
+    )
+    head = [column.title for column in _COLUMNS]
+    parts = [
+        f"**{escape(headline(result))}**",
+        table_of(head, rows, right=5) if rows else "",
+        folded("Layers", details),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _row(fold: kinds.Fold, result: Result) -> tuple[str, ...]:

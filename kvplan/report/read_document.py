@@ -164,7 +164,7 @@ def _plan(item: Config, layers: Mapping[str, CacheLayer]) -> Plan:
         max_model_len=item.optional_integer("max_model_len"),
         longest_model_len=item.optional_integer("longest_model_len", minimum=0),
         padding=_padding(item.section("padding")),
-        request_cost=_cost(item.section("request_cost")),
+        request_cost=_cost(item.section("request_cost"), item.section("request_cost_parts")),
         notes=tuple(item.texts("notes", ())),
     )
 
@@ -219,7 +219,7 @@ def _padding(item: Config | None) -> Padding | None:
     )
 
 
-def _cost(item: Config | None) -> RequestCost | None:
+def _cost(item: Config | None, parts: Config | None) -> RequestCost | None:
     if item is None:
         return None
     section = _section(item, "at_max_model_len")
@@ -228,4 +228,5 @@ def _cost(item: Config | None) -> RequestCost | None:
         fixed_bytes=item.number("fixed_bytes", minimum=0, maximum=_BYTES),
         bytes_per_token=item.number("bytes_per_token", minimum=0, maximum=_BYTES),
         at_max_model_len={key: section.integer(key, 0, minimum=0, maximum=_BYTES) for key in keys if key in section},
+        parts={} if parts is None else {key: parts.integer(key, minimum=0, maximum=_BYTES) for key in parts.keys()},  # noqa: SIM118
     )

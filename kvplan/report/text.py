@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvplan.prefix_hits import shortest_hit
 from kvplan.report import capacity, diagram, kinds, padding
 from kvplan.report.capacity_text import capacity_lines, length_words, request_lines
-from kvplan.report.decision import decide, engine_words, error_words, gpus
+from kvplan.report.decision import decide, engine_words, error_words, gpus, with_separators
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import number, plural, share, size
 from kvplan.report.style import VIEW, View
@@ -318,5 +318,6 @@ def _notes(result: Result, view: View) -> list[str]:
     for name, plan in result.plans.items():
         if name != result.selected:
             notes |= dict.fromkeys(f"{name}: {note}" for note in plan.notes if note not in notes)
-    lines = [line for note in notes if note not in said for line in wrap(note, view.columns, "  - ", "    ")]
+    kept = [with_separators(note) for note in notes if note not in said]
+    lines = [line for note in kept for line in wrap(note, view.columns, "  - ", "    ")]
     return view.titled("Notes", lines)

@@ -62,7 +62,7 @@ def test_a_plan_that_does_not_fit_is_printed_all_the_same(kvplan):
         (["plan", *QWEN, "--speculative-config", "{"], "speculative"),
         (["compare", *QWEN], "nothing to compare with; add --drafter X"),
         (["compare", "a.json", "b.json"], "a.json"),
-        (["layers", *QWEN, "--format", "csv"], "--format 'csv' is not known"),
+        (["layers", *QWEN, "--format", "junit"], "--format 'junit' is not known"),
         (["kernel-blocks", *QWEN, "--kv-cache-layout", "XYZ"], "VLLM_KV_CACHE_LAYOUT=XYZ is no KV cache layout"),
         (["args"], "nothing to read"),
         (["args", "no-such-file"], "no-such-file cannot be read"),

@@ -160,15 +160,12 @@ Layout
   vllm-next keeps the order:
     no   stage 0, mixed page sizes: every page has 262,144 bytes, so there is
          nothing to pack
-    yes  stage 0, blocks run whole: TRITON_FLASH_ATTN runs blocks of 16 tokens
-         unsplit
-    no   stage 0, packing costs less: 1 group packed against 1, and no full
-         attention padding to remove
     yes  stage 1, mixed page sizes: pages of 131,072 bytes
          (language_model.model.layers.5.self_attn.attn) to 262,144 bytes
          (language_model.model.layers.6.self_attn.attn)
-    yes  stage 1, blocks run whole: TRITON_FLASH_ATTN runs blocks of 16 tokens
-         unsplit
+    yes  blocks run whole: TRITON_FLASH_ATTN runs blocks of 16 tokens unsplit
+    no   stage 0, packing costs less: 1 group packed against 1, and no full
+         attention padding to remove
     yes  stage 1, packing costs less: without packing, the full attention group
          of language_model.model.layers.5.self_attn.attn is padded (10 groups
          packed against 4)"""

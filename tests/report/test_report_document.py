@@ -50,6 +50,7 @@ PLAN_KEYS = [
     "longest_model_len",
     "padding",
     "request_cost",
+    "request_cost_parts",
     "notes",
 ]
 GROUP_KEYS = [
@@ -198,6 +199,7 @@ def test_a_small_document_value_by_value() -> None:
             "bytes_per_token": 0,
             "at_max_model_len": {"target_window": 21053440},
         },
+        "request_cost_parts": {},
         "notes": [],
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 
@@ -17,9 +19,10 @@ from kvplan.planning import GROUPINGS, plan_layers
 from kvplan.report import compare_document, costs, diagram, padding
 from kvplan.report.compare_markdown import compare_markdown
 from kvplan.report.compare_text import compare_text
-from kvplan.report.csv import compare_csv, plan_csv
+from kvplan.report.csv import compare_csv, layers_csv, plan_csv
+from kvplan.report.decision import error_words
 from kvplan.report.document import to_document, to_json
-from kvplan.report.layers_text import layers_text, names
+from kvplan.report.layers_text import layers_markdown, layers_text, names
 from kvplan.report.lines import wrap
 from kvplan.report.markdown import plan_markdown
 from kvplan.report.read_document import read_document
@@ -234,6 +237,40 @@ def test_saved_documents_compare_as_their_results_do() -> None:
     direct = compare(qwen(), [qwen_dflash()])
     assert saved.variants[0].causes == direct.variants[0].causes
     assert saved.variants[0].change == direct.variants[0].change
+    for entry, found in ((saved.baseline, qwen()), (saved.variants[0], qwen_dflash())):
+        for name, own in found.plans.items():
+            cost = entry.deployment.plans[name].request_cost
+            assert (cost and dict(cost.parts)) == (own.request_cost and dict(own.request_cost.parts))
+
+
+def test_a_document_against_itself_is_the_same_plan() -> None:
+    document = json.loads(to_json(to_document(qwen_dflash())))
+    same = compare_document.compare_documents(document, document, ("a.json", "b.json"))
+    assert "b.json: the same plan." in compare_text(same)
+    assert "Why" not in compare_text(same)
+    assert "the same plan.**" in compare_markdown(same)
+
+
+def test_layers_have_a_row_in_each_table() -> None:
+    found = qwen_dflash()
+    rows = list(csv.DictReader(io.StringIO(layers_csv(found))))
+    assert [row["name"] for row in rows] == [layer.name for layer in found.layers]
+    assert {row["page_size_bytes"] for row in rows} == {str(layer.spec.page_size_bytes) for layer in found.layers}
+    table = layers_markdown(found).split("\n\n")[1].splitlines()
+    assert sum(int(line.split("|")[2]) for line in table[2:]) == len(found.layers)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("needs max_model_len 163840 tokens", "needs max_model_len 163,840 tokens."),
+        ("set --max-num-seqs 14829 or less", "set --max-num-seqs 14829 or less."),
+        ("1.5 and 16384.5 GiB of model-2048 v2048", "1.5 and 16384.5 GiB of model-2048 v2048."),
+        ("vLLM does not start: 4096.", "4,096."),
+    ],
+)
+def test_counts_of_a_sentence_have_separators_and_values_of_flags_have_none(error: str, words: str) -> None:
+    assert error_words(error) == words
 
 
 def _mutations(value, path=()):

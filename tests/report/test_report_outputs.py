@@ -262,8 +262,8 @@ def test_plan_that_does_not_start() -> None:
         plan_text(refused())
         == """\
 It does not start on one H200 (assumed: GPU H200, as none was given): one
-request of max_model_len 40960 needs 5.62 GiB of KV cache and 2.0 GiB are
-available, which hold at most 14544 tokens; lower --max-model-len.
+request of max_model_len 40,960 needs 5.62 GiB of KV cache and 2.0 GiB are
+available, which hold at most 14,544 tokens; lower --max-model-len.
 
 model         Qwen/Qwen3-8B (Qwen3ForCausalLM, bundled)
 engine        vLLM 0.33.0 on one H200
