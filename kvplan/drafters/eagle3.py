@@ -16,7 +16,6 @@ ARCHITECTURES = (
     "Eagle3MiniMaxM2ForCausalLM",
     "Eagle3Qwen2_5vlForCausalLM",
     "Eagle3Qwen3vlForCausalLM",
-    "PEagleDraftModel",
     "PeagleLlamaForCausalLM",
     "Eagle3Qwen3ForCausalLM",
     "PeagleQwen3ForCausalLM",
