@@ -66,11 +66,21 @@ def read(args: EngineArgs, *, offline: bool) -> tuple[EngineArgs, Inputs]:
 
     KvplanError for a config that cannot be found or read.
     """
-    target = sources.resolve(args.model, offline=offline)
+    target = _target_source(args, offline)
     if target.config.get("speculators_config") is not None:
         args = speculators.redirect(args, hf.read_drafter(target).root)
-        target = sources.resolve(args.model, offline=offline)
+        target = _target_source(args, offline)
     return args, inputs_of(target, _drafter_source(args, offline))
+
+
+def _target_source(args: EngineArgs, offline: bool) -> Source:
+    """The target's config, as vLLM reads it: its params.json where that lies beside weights of its format."""
+    source = sources.resolve(args.model, offline=offline)
+    if args.additional_flags.get("config_format") == "hf" or not source.has_mistral_format:
+        return source
+    from kvplan.hf.mistral_format import as_vllm_reads
+
+    return as_vllm_reads(source)
 
 
 def inputs_of(target: Source, drafter: Source | None) -> Inputs:

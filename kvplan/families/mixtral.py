@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.families.common import uniform_gqa
+from kvplan.families.common import require, uniform_gqa
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -10,4 +10,5 @@ ARCHITECTURES = ("MixtralForCausalLM",)
 
 
 def layers(model: Model) -> list[Layer]:
+    require(model.config, "num_local_experts", "num_experts_per_tok")
     return uniform_gqa(model, ("num_key_value_heads, head_dim", "model_executor/models/mixtral.py, MixtralAttention"))

@@ -26,9 +26,11 @@ PLAIN = frozenset(
         "nemotron-nas",
         "pangu_ultra_moe",
         "phi3_v",
+        "transformer",
     )
 )
-"""Model types whose class is code of the checkpoint's repository: never run, so the file's own fields are all."""
+"""Model types whose class is code of the checkpoint's repository, never run, or that have none (`transformer`, of
+Mistral's own format): the file's own fields are all."""
 
 TEXT_SECTIONS = ("text_encoder", "decoder", "generator", "text_config")
 """Where Transformers' `get_text_config` looks for the text model."""

@@ -10,7 +10,7 @@ from kvplan.errors import KvplanError
 from kvplan.sources.jsonfile import check_is_config, read_object, read_value, split_facts
 from kvplan.sources.source import PATH, Source
 
-CONFIG = "config.json"
+CONFIG, PARAMS = "config.json", "params.json"
 
 
 def is_path(name: str) -> bool:
@@ -38,10 +38,13 @@ def _folder(name: str, path: str) -> Source:
     file = os.path.join(path, CONFIG)
     where = os.path.join(name, CONFIG)
     if not os.path.isfile(file):
+        source = in_folder(name, PATH, {}, os.path.join(name, PARAMS), path)
+        if source.has_mistral_format:
+            return source
         raise KvplanError(_without_config(name, path))
     config = read_object(file, where)
     check_is_config(config, where)
-    return in_folder(name, PATH, config, where, path, notes=_mistral_note(name, path))
+    return in_folder(name, PATH, config, where, path)
 
 
 def in_folder(id: str, source: str, config: Mapping[str, Any], where: str, folder: str, **known: Any) -> Source:
@@ -63,19 +66,13 @@ def _names(path: str) -> list[str]:
 
 def _without_config(name: str, path: str) -> str:
     names = _names(path)
-    if "params.json" in names:
-        return f"{name}: holds a params.json in Mistral format, which kvplan does not read; add the config.json."
+    if PARAMS in names:
+        return (
+            f"{name}: holds a params.json in Mistral format without its consolidated.safetensors, beside which alone "
+            "vLLM reads it; add the config.json."
+        )
     if "adapter_config.json" in names:
         return f"{name}: holds a PEFT adapter, not a model; give the base model's directory or id."
     if any(n.endswith(".gguf") for n in names):
         return f"{name}: holds a GGUF checkpoint, which kvplan does not read; add the model's config.json."
     return f"{name}: a directory without a config.json; give the directory that holds one, or the file itself."
-
-
-def _mistral_note(name: str, path: str) -> tuple[str, ...]:
-    """vLLM prefers params.json where consolidated weights lie beside it (transformers_utils/repo_utils.py)."""
-    names = _names(path)
-    consolidated = any(n.startswith("consolidated") and n.endswith(".safetensors") for n in names)
-    if "params.json" in names and consolidated:
-        return (f"{name}: vLLM reads params.json here unless --config-format hf is given; planned from config.json.",)
-    return ()

@@ -75,8 +75,18 @@ class Source:
 
         One is read when it is asked for: KvplanError where it cannot be.
         """
-        names = self._names() if self._names is not None else ()
-        return _Files(sorted(name for name in names if name.endswith(READ_BESIDE)), self.file)
+        return _Files(sorted(name for name in self.names if name.endswith(READ_BESIDE)), self.file)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the model's files at the top of its directory or repository, where they can be listed."""
+        return frozenset(self._names() if self._names is not None else ())
+
+    @property
+    def has_mistral_format(self) -> bool:
+        """Whether vLLM prefers params.json: its weights lie beside it (transformers_utils/repo_utils.py)."""
+        weights = (name.startswith("consolidated") and name.endswith(".safetensors") for name in self.names)
+        return "params.json" in self.names and any(weights)
 
     @cached_property
     def digest(self) -> str:

@@ -145,7 +145,7 @@ def test_a_name_that_can_mean_nothing_is_refused_without_the_network(name: str, 
     ("files", "says"),
     [
         ([], "a directory without a config.json"),
-        (["params.json", "consolidated.safetensors"], "a params.json in Mistral format"),
+        (["params.json"], "a params.json in Mistral format without its consolidated.safetensors"),
         (["adapter_config.json"], "a PEFT adapter"),
         (["model-Q4_K_M.gguf"], "a GGUF checkpoint"),
     ],
@@ -156,12 +156,21 @@ def test_a_directory_without_a_config_says_what_it_holds(tmp_path: Path, files: 
     assert says in refused(str(tmp_path), env=EMPTY)
 
 
-def test_where_vllm_would_read_params_json_a_note_says_so(tmp_path: Path) -> None:
-    for name in ("params.json", "consolidated.safetensors"):
-        (tmp_path / name).write_text("{}")
-    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    (note,) = resolve(str(tmp_path)).notes
-    assert "--config-format hf" in note
+@pytest.mark.parametrize(
+    ("files", "mistral"),
+    [
+        (("params.json", "consolidated.safetensors"), True),
+        (("params.json", "consolidated-00001-of-00002.safetensors", "config.json"), True),
+        (("params.json", "config.json"), False),
+        (("consolidated.safetensors", "config.json"), False),
+    ],
+)
+def test_mistrals_format_is_params_json_beside_its_weights(
+    tmp_path: Path, files: tuple[str, ...], mistral: bool
+) -> None:
+    for name in files:
+        (tmp_path / name).write_text(json.dumps(LLAMA))
+    assert resolve(str(tmp_path)).has_mistral_format is mistral
 
 
 def test_a_directory_in_place_of_the_config_is_refused(tmp_path: Path) -> None:
