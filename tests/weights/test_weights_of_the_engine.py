@@ -5,11 +5,16 @@ Each row: model, GPU, flags, bytes of the target on each pipeline stage, bytes t
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from kvplan.commands.deployment import Choices, request
 from kvplan.pipeline import plan_read, read
 from kvplan.weights.checks import stages
+
+CONFIGS = Path(__file__).parents[1] / "goldens" / "configs"
 
 ENGINE: list[tuple[str, str, tuple[str, ...], tuple[int, ...], int]] = [
     ("Qwen/Qwen3-8B", "H200", (), (16391957056,), 0),
@@ -191,3 +196,46 @@ def test_weights_are_those_of_the_engines_models(model, gpu, flags, target, draf
     found = stages(result.config, inputs.target, inputs.drafter)
     assert tuple(sum(tensor.bytes for tensor in stage.target) for stage in found) == target
     assert sum(tensor.bytes for tensor in found[-1].drafter) == drafter
+
+
+CLASSES = [
+    ("SmolLM3ForCausalLM", 2, 887689856),
+    ("SeedOssForCausalLM", 2, 36151766528),
+    ("Starcoder2ForCausalLM", 2, 9617097856),
+    ("PhiForCausalLM", 2, 2444356256),
+    ("GPTNeoXForCausalLM", 2, 13354664640),
+    ("HunYuanDenseV1ForCausalLM", 2, 8054662144),
+    ("Ernie4_5ForCausalLM", 2, 394340640),
+    ("GPT2LMHeadModel", 1, 3115373568),
+    ("OPTForCausalLM", 2, 6667796992),
+    ("FalconForCausalLM", 1, 13843704064),
+    ("Mistral3ForConditionalGeneration", 2, 11547220864),
+    ("LlavaForConditionalGeneration", 2, 11914862464),
+    ("Step3p5ForCausalLM", 2, 25094670080),
+    ("AfmoeForCausalLM", 2, 19077296384),
+    ("HYV3ForCausalLM", 2, 295254168064),
+    ("DeciLMForCausalLM", 2, 4836212800),
+    ("ExaoneMoEForCausalLM", 2, 236675854592),
+    ("GraniteSWAForCausalLM", 2, 8204986240),
+    ("InternLM3ForCausalLM", 2, 8813028096),
+    ("Gemma3nForCausalLM", 2, 6906513502),
+    ("Glm5NextForCausalLM", 2, 313696725672),
+    ("MiniMaxM3SparseForCausalLM", 2, 40689161344),
+    ("Gemma4ForCausalLM", 2, 7389649660),
+    ("MuseGlimmerForCausalLM", 2, 27889727296),
+    ("Llama4ForCausalLM", 2, 110458645248),
+    ("MiMoV2OmniForCausalLM", 2, 157867921728),
+]
+"""Classes that no bundled config has: the file in tests/goldens/configs, ranks of an H200, bytes of the first."""
+
+
+@pytest.mark.parametrize(("name", "ranks", "target"), CLASSES)
+def test_weights_of_other_classes_are_those_of_the_engines_models(tmp_path, name, ranks, target):
+    config = json.loads((CONFIGS / f"{name}.json").read_text(encoding="utf-8"))
+    config.pop("kvplan", None)
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    wanted = request([str(tmp_path), "-tp", str(ranks)], Choices(gpu="H200", offline=True), {})
+    args, inputs = read(wanted.args, offline=True)
+    result = plan_read(wanted._replace(args=args), inputs)
+    (stage,) = stages(result.config, inputs.target, inputs.drafter)
+    assert sum(tensor.bytes for tensor in stage.target) == target

@@ -27,6 +27,9 @@ _FRAMES = {
     "GPTNeoXForCausalLM": Frame(embed="embed_in", norm="final_layer_norm", norm_bias=True),
 }
 
+_ROTATED = {"PhiForCausalLM": 0.5, "GPTNeoXForCausalLM": 0.25}
+"""Share of a head that is rotated where the config does not say: the config classes' defaults."""
+
 
 def packed(model: Model) -> Packed:
     return {}
@@ -42,7 +45,8 @@ def weights(b: Builder) -> None:
         "GPTNeoXForCausalLM": _gpt_neox_layer,
     }.get(name, _llama_layer)
     decoder(b, layer, _FRAMES.get(name, Frame()))
-    rotated = int(heads_of(b.config).size * float(rope_parameters(b.config).get("partial_rotary_factor", 1.0)))
+    share = rope_parameters(b.config).get("partial_rotary_factor", _ROTATED.get(name, 1.0))
+    rotated = int(heads_of(b.config).size * float(share))
     for part in ("inv_freq", "original_inv_freq"):
         b.buffer(f"model.rotary_emb.{part}", rotated // 2, "float32")
 

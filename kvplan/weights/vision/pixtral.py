@@ -15,6 +15,8 @@ _PIXTRAL = {
     "patch_size": 16,
 }
 """Transformers' `PixtralVisionConfig`."""
+_WITHOUT = {"patch_size": 14}
+"""What Mistral 3's config says of a tower that its file does not describe."""
 _CLIP = {
     "hidden_size": 768,
     "image_size": 224,
@@ -39,7 +41,7 @@ def layers_until(root: Config, count: int, default: int) -> int:
 
 def pixtral(b: Builder, prefix: str, root: Config, default_layer: int) -> int:
     """The tower; the width that it hands on."""
-    config = (root.section("vision_config", _PIXTRAL) or Config({}, root.where)).with_defaults(_PIXTRAL)
+    config = (root.section("vision_config") or Config(_WITHOUT, root.where)).with_defaults(_PIXTRAL)
     size, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     inner, patch = config.integer("intermediate_size"), config.integer("patch_size")
     b.add(f"{prefix}.patch_conv.weight", size * config.integer("num_channels") * patch * patch)
@@ -59,7 +61,7 @@ def pixtral(b: Builder, prefix: str, root: Config, default_layer: int) -> int:
 
 def clip(b: Builder, prefix: str, root: Config, default_layer: int) -> int:
     """The tower without its last norm; the width that it hands on."""
-    config = (root.section("vision_config", _CLIP) or Config({}, root.where)).with_defaults(_CLIP)
+    config = (root.section("vision_config") or Config({}, root.where)).with_defaults(_CLIP)
     size, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     inner, patch = config.integer("intermediate_size"), config.integer("patch_size")
     positions = (config.integer("image_size") // patch) ** 2 + 1
