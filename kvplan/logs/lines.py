@@ -164,7 +164,7 @@ def _decoded(stream: IO[bytes], decode: Callable[[bytes, bool], str]) -> Iterato
 def _process_of(line: str) -> str:
     if "pid=" not in line[:400]:
         return _process_in_json(line)
-    tags = _rx(r"\(([A-Za-z][\w-]*(?: rank=[0-9]+)? pid=[0-9]+[^()]{0,60})\)").findall(line[:400])
+    tags = _rx(r"\(([A-Za-z][\w-]*(?: [\w=]{1,20})? pid=[0-9]+[^()]{0,60})\)").findall(line[:400])
     return " ".join(tags)
 
 
@@ -187,15 +187,13 @@ def _stream_of(line: str) -> str:
 
 def _lead_of(line: str) -> str:
     """What stands before vLLM's own text: a quotation mark, an indentation, a line number, a transport's prefix."""
-    if line.startswith("("):
-        return ""
     found = _head_pattern().search(line, 0, _HEAD)
     return line[: found.start()] if found else ""
 
 
 @lru_cache(1)
 def _head_pattern() -> re.Pattern[str]:
-    return re.compile(r"\([A-Za-z][\w-]*(?: rank=[0-9]+)? pid=[0-9]|\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)[ :\x1b]")
+    return re.compile(r"\([A-Za-z][\w-]*(?: [\w=]{1,20})? pid=[0-9]|\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)[ :\x1b]")
 
 
 @lru_cache(16)

@@ -87,6 +87,10 @@ def _reading(startup: Startup, startups: int) -> LogReading:
         max_num_scheduled_tokens=integer(texts["scheduled_tokens"]) if "scheduled_tokens" in texts else None,
         arguments=settings.arguments,
         engine_config=settings.engine_config,
+        counted_engines=startup.counted_engines,
+        platform=last["platform"][0].rstrip(".") if "platform" in last else None,
+        gpu=texts.get("gpu"),
+        gpu_capability=texts.get("gpu_capability"),
         startups=startups,
         notes=tuple(_notes(startup, startups)),
     )

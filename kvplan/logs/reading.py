@@ -68,8 +68,10 @@ class LogReading(NamedTuple):
 
     ``available_from`` says which message gave the KV memory: "available", "reserved" (--kv-cache-memory-bytes) or
     "refusal" (the error's number). ``padding`` pairs the padding layers with their percentage. ``engine`` is V1 or V0,
-    ``model_runner`` V1 or V2 (by the file that reports the loading). ``missing`` names the document's keys without a
-    value; ``notes`` are sentences on how contradictory or repeated messages were read.
+    ``model_runner`` V1 or V2 (by the file that reports the loading). ``platform`` is cuda, rocm, xpu or a plug-in's
+    name, ``gpu`` the device name that a message holds, ``gpu_capability`` its compute capability (``8.9``).
+    ``counted_engines`` is how many engines ``num_gpu_blocks`` counts, where the log says so. ``missing`` names the
+    document's keys without a value; ``notes`` are sentences on how contradictory or repeated messages were read.
     """
 
     version: str | None = None
@@ -100,6 +102,10 @@ class LogReading(NamedTuple):
     max_num_scheduled_tokens: int | None = None
     arguments: dict[str, Value] | None = None
     engine_config: dict[str, Value] | None = None
+    counted_engines: int = 1
+    platform: str | None = None
+    gpu: str | None = None
+    gpu_capability: str | None = None
     startups: int = 0
     notes: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from kvplan.logs.facts import Fact, decimal, integer
 from kvplan.logs.lines import Record
+from kvplan.logs.process import engine_index, rank_order
 from kvplan.logs.values import Value
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ class Startup:
         self.tokens: dict[int, list[int]] = {}
         self.concurrency: dict[int, list[float]] = {}
         self.blocks: dict[int, int] = {}
+        self.counted_engines = 1
         self.padding: dict[tuple[int, float], None] = {}
         self.model_runner: str | None = None
 
@@ -79,7 +81,7 @@ class Startup:
         """(rank, GiB) pairs of the engine that is read: lowest rank first, else in the log's order."""
         chosen = self.engine()
         found = [(rank, value) for rank, value in self.ranks[name].items() if engine_index(rank) == chosen]
-        return tuple(sorted(found or self.ranks[name].items(), key=lambda pair: _rank_order(pair[0])))
+        return tuple(sorted(found or self.ranks[name].items(), key=lambda pair: rank_order(pair[0])))
 
     def engine(self) -> int:
         """The engine that is read: the first that reported tokens, else the first of all."""
@@ -112,6 +114,8 @@ class Startup:
             strong["async_scheduling"] = scheduling == "enabled"
         if "no_prefix_caching" in self.texts:
             strong["enable_prefix_caching"] = False
+        if "no_hybrid_manager" in self.texts:
+            strong["disable_hybrid_kv_cache_manager"] = True
         for name in ("mamba_cache_mode", "mamba_ssm_cache_dtype"):
             if name in self.last:
                 strong[name] = self.last[name][0]
@@ -162,6 +166,9 @@ class Startup:
 
     def _take_blocks(self, values: tuple[str, ...], record: Record) -> None:
         named = re.search(r"Engine ([0-9]{1,6}):", record.text)
+        counted = re.search(r"([0-9]{1,6}) Engines:", record.text)
+        if counted:
+            self.counted_engines = int(counted.group(1))
         if len(self.blocks) < _MAX_RANKS:
             self.blocks.setdefault(int(named.group(1)) if named else 0, integer(values[0]))
 
@@ -188,6 +195,7 @@ _CORRECTED = (
     "mamba_cache_mode",
     "mamba_ssm_cache_dtype",
     "fitted",
+    "platform",
     "needed",
     "free_total",
     "requested",
@@ -198,16 +206,3 @@ _CORRECTED = (
     "graph",
     "graph_estimate",
 )
-
-
-def engine_index(process: str) -> int:
-    """The data-parallel index in a process tag: EngineCore_DP1, EngineCore_1, Worker_DP1_TP0; 0 when there is none."""
-    found = re.search(r"(?:_DP|EngineCore_)([0-9]{1,6})", process)
-    return int(found.group(1)) if found else 0
-
-
-def _rank_order(process: str) -> tuple[int, ...]:
-    numbers = [
-        re.search(rf"(?:_{axis}|rank=){digits}", process) for axis in ("PP", "TP") for digits in ("([0-9]{1,6})",)
-    ]
-    return tuple(int(found.group(1)) if found else 0 for found in numbers)

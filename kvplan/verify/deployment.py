@@ -94,7 +94,6 @@ _KNOWN_BACKENDS = frozenset(
     )
 )
 _QUANTISED = re.compile(r"awq|gptq|autoround|fp8|fp4|int[48]|w[48]a(?:8|16)|bnb|[0-9]bit|gguf|exl[23]|quant")
-_FOREIGN = re.compile(r"ROCM|AITER|XPU|NPU|ASCEND|CPU_ATTN|TORCH_SDPA|PALLAS|HPU", re.IGNORECASE)
 
 
 class Deployment(NamedTuple):
@@ -121,8 +120,6 @@ def deployment(
     if reading.max_model_len is None:
         raise Refused("The log does not say for which max_model_len it started, so nothing can be compared.")
     backend = reading.attention_backend
-    if backend is not None and _FOREIGN.search(backend):
-        raise Refused(f"The log's attention backend {backend} is not CUDA's, and kvplan plans CUDA devices.")
     options = dict(reading.options or {})
     fields = _fields(options)
     fields["max_model_len"] = reading.max_model_len

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kvplan import gpus, selection, sources
+from kvplan import selection, sources
+from kvplan.engine.args import EngineConfig
 from kvplan.errors import KvplanError, Refused
 from kvplan.logs.capacity import bytes_printed_as
 from kvplan.logs.options import hub_id
+from kvplan.logs.process import stage_of
 from kvplan.logs.reading import LogReading
 from kvplan.logs.rules import VERIFIED, Rules, neighbours, rules_for
 from kvplan.pipeline import PlanRequest, plan
 from kvplan.planning.layer_set import CannotPlan
+from kvplan.report.numbers import plural
 from kvplan.result import Result
 from kvplan.sources import bundled, local
 from kvplan.units import GIB
 from kvplan.verify.deployment import Deployment, as_printed, deployment, quantised_base
+from kvplan.verify.device import devices, foreign
 from kvplan.verify.lines import Found, Line, Memory, compared, first_cause
 from kvplan.verify.pool import ReleasePlan, needed_bytes, release_plan
 from kvplan.verify.respec import Base
-
-CANDIDATES = ("H100 SXM", "A100 80GB", "L40S", "B200", "GB10", "RTX 5090")
-"""One GPU of each kind that vLLM's defaults or backends tell apart, for logs that do not name theirs."""
 
 
 class Wanted(NamedTuple):
@@ -81,7 +82,14 @@ def judge(reading: LogReading, wanted: Wanted) -> Verdict:
 def _judged(reading: LogReading, wanted: Wanted, rules: Rules, name: str | None, notes: tuple[str, ...]) -> Verdict:
     found = deployment(reading, rules, name, wanted.env, wanted.drafter)
     verdict = _best(reading, wanted, found, rules)
-    return verdict._replace(notes=(*notes, *found.notes, *verdict.notes))
+    verdict = verdict._replace(notes=(*notes, *found.notes, *verdict.notes))
+    device = foreign(reading)
+    if verdict.exit_code != 1 or device is None:
+        return verdict
+    return verdict._replace(
+        refusal=f"The log is of another device than CUDA's ({device}), whose cache is not verified to be what is "
+        "planned here, and its numbers are not those of CUDA."
+    )
 
 
 def _by_base(reading: LogReading, wanted: Wanted, rules: Rules, missing: KvplanError) -> Verdict:
@@ -138,8 +146,8 @@ def _check_architecture(reading: LogReading, result: Result) -> None:
 
 
 def _best(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules) -> Verdict:
-    """The GPU with which most agrees: the one that is named, or one of CANDIDATES where the log tells none."""
-    names, told = gpu_names(reading, wanted.gpu)
+    """The GPU with which most agrees, of those that the log can be of."""
+    names, told = devices(reading, wanted.gpu)
     verdicts: list[tuple[str, Verdict]] = []
     first_error: KvplanError | CannotPlan | None = None
     for name in names:
@@ -154,31 +162,15 @@ def _best(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules) 
     if not verdicts:
         assert first_error is not None
         raise first_error
-    name, best = max(verdicts, key=lambda pair: sum(line.agrees for line in pair[1].lines))
+    name, best = max(verdicts, key=lambda pair: (pair[1].exit_code == 0, sum(line.agrees for line in pair[1].lines)))
     if not best.lines:
         return best._replace(refusal="The log holds no number that the plan could be compared with.")
-    return best if told else best._replace(notes=(*best.notes, _assumed(name, best.exit_code == 0)))
+    return best if told else best._replace(notes=(*best.notes, _assumed(name, best.first_cause is None)))
 
 
 def _assumed(name: str, agrees: bool) -> str:
     how = "with which everything agrees" if agrees else "the nearest of those tried"
     return f"The log does not name its GPU; it is planned on {name}, {how} (--gpu names another)."
-
-
-def gpu_names(reading: LogReading, given: str | None) -> tuple[tuple[str, ...], bool]:
-    """The GPUs to plan for, and whether they are told rather than guessed: by --gpu, or by the log's total memory."""
-    if given is not None:
-        return (given,), True
-    total = reading.memory.total_gib
-    if total is not None:
-        same = [
-            gpu.name
-            for gpu in gpus.GPUS
-            if gpu.usable_memory_bytes is not None and abs(gpu.usable_memory_bytes / GIB - total) < 0.05
-        ]
-        if same:
-            return tuple(same), len(same) == 1
-    return CANDIDATES, False
 
 
 def _on(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules, gpu: str) -> Verdict:
@@ -203,11 +195,36 @@ def _on(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules, gp
         )
 
     rules, made = placed(reading, wanted, planned)
-    memory = memory_of(reading, result, wanted)
-    lines, best = compared(reading, made, memory)
+    compare, further = _of_one_engine(reading, result)
+    notes += further
+    memory = memory_of(compare, result, wanted)
+    lines, best = compared(compare, made, memory)
     cause = first_cause(lines, made, best, reading.max_model_len)
-    exact = memory.stages[0][0] if memory.stages is not None and len(memory.stages[0]) == 1 else None
-    return Verdict(reading, rules, result, made, best, tuple(lines), cause, notes=notes, exact_bytes=exact)
+    first = None if memory.stages is None else memory.stages[0]
+    exact = first[0] if first is not None and len(first) == 1 else None
+    unsure = _missing_ranks(made, best, memory) if cause is None else None
+    return Verdict(reading, rules, result, made, best, tuple(lines), cause, unsure, notes, exact)
+
+
+def _of_one_engine(reading: LogReading, result: Result) -> tuple[LogReading, tuple[str, ...]]:
+    """The reading without a number of blocks that is the sum of several engines' (vllm/v1/engine/core_client.py)."""
+    engines = max(reading.counted_engines, result.config.data_parallel_size)
+    if engines == 1 or reading.num_gpu_blocks is None:
+        return reading, ()
+    note = f"The log's {reading.num_gpu_blocks:,} blocks are those of several engines together and are not compared."
+    return reading._replace(num_gpu_blocks=None), (note,)
+
+
+def _missing_ranks(made: ReleasePlan, found: Found | None, memory: Memory) -> str | None:
+    """Why the log leaves open whether its pool is the planned one: the rank that has least is not in it."""
+    if found is None or not found.below:
+        return None
+    shown, world = memory.ranks
+    gib = max(made.block_bytes) * found.num_blocks / GIB
+    return (
+        f"The log shows the KV memory of {plural(shown, 'rank')} of {world}, and the rank that has least decides: all "
+        f"numbers are those of {found.num_blocks:,} blocks, {gib:.2f} GiB on another rank; verify the log of all ranks."
+    )
 
 
 def _layout(reading: LogReading, result: Result, rules: Rules) -> tuple[str, tuple[str, ...]]:
@@ -272,35 +289,39 @@ def memory_of(reading: LogReading, result: Result, wanted: Wanted) -> Memory:
     printed = reading.available_kv_cache_gib if memory.reduced_kv_cache_gib is None else memory.reduced_kv_cache_gib
     if printed is None:
         return Memory(None, reading.num_gpu_blocks)
-    stages = result.config.pipeline_parallel_size
-    ranges = [bytes_printed_as(gib) for gib in _per_stage(reading, printed, stages)]
+    config = result.config
+    stages = config.pipeline_parallel_size
+    world = stages * config.tensor_parallel_size * config.prefill_context_parallel_size
+    if reading.available_from == "reserved":  # --kv-cache-memory-bytes: every rank's
+        shown: int = world
+        told: tuple[float | None, ...] = (printed,) * stages
+    else:
+        shown, told = _shown(reading, config.data_parallel_size, world), _per_stage(reading, printed, config)
+    ranges = [None if gib is None else bytes_printed_as(gib) for gib in told]
     exact = memory.kv_cache_bytes
-    if exact is not None and stages == 1 and exact in ranges[0]:
+    if exact is not None and stages == 1 and ranges[0] is not None and exact in ranges[0]:
         ranges = [range(exact, exact + 1)]
-    if any(not each or each[0] < 0 for each in ranges):
+    if any(each is not None and (not each or each[0] < 0) for each in ranges):
         raise Refused(f"The log's KV memory of {printed} GiB is not one that vLLM prints for a start-up that serves.")
-    return Memory(tuple(ranges))
+    return Memory(tuple(ranges), ranks=(shown, world))
 
 
-def _per_stage(reading: LogReading, smallest: float, stages: int) -> list[float]:
-    """GiB on each pipeline stage: its smallest rank's, or the smallest of all where the ranks do not tell."""
+def _shown(reading: LogReading, engines: int, world: int) -> int:
+    """Ranks of the engine whose memory the log shows. Refused where several engines' ranks cannot be told apart."""
+    ranks = reading.memory.available_gib
+    if engines > 1 and len(ranks) > world:
+        raise Refused("The log's ranks do not tell to which of its engines they belong; verify one engine's lines.")
+    return len(ranks)
+
+
+def _per_stage(reading: LogReading, smallest: float, config: EngineConfig) -> tuple[float | None, ...]:
+    """GiB on each pipeline stage: its smallest rank's that the log shows, None where it shows none."""
+    stages = config.pipeline_parallel_size
+    if stages == 1:
+        return (smallest,)
     found: dict[int, float] = {}
     for rank, gib in reading.memory.available_gib:
-        stage = _stage(rank)
-        found[stage] = min(gib, found.get(stage, gib))
-    if stages == 1:
-        return [smallest]
-    return [found.get(stage, smallest) for stage in range(stages)]
-
-
-def _stage(rank: str) -> int:
-    _, mark, rest = rank.partition("_PP")
-    digits = "".join(_leading_digits(rest)) if mark else ""
-    return int(digits) if digits else 0
-
-
-def _leading_digits(text: str) -> Iterator[str]:
-    for char in text[:6]:
-        if not char.isdigit():
-            return
-        yield char
+        stage = stage_of(rank, config.tensor_parallel_size)
+        for each in range(stages) if stage is None else (stage,):
+            found[each] = min(gib, found.get(each, gib))
+    return tuple(found.get(stage) for stage in range(stages))

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvplan.logs.capacity import Printed
+from kvplan.logs.capacity import Printed, bytes_printed_as
 from kvplan.logs.reading import LogReading
 from kvplan.units import GIB
 from kvplan.verify.pool import ReleasePlan, longest_model_len, needed_bytes, outcomes, possible_blocks
@@ -28,10 +28,17 @@ class Line(NamedTuple):
 class Memory(NamedTuple):
     """The KV memory that a log allows."""
 
-    stages: tuple[range, ...] | None
-    """The possible bytes on each pipeline stage; None where the log has no memory."""
+    stages: tuple[range | None, ...] | None
+    """The possible bytes on each pipeline stage, None for a stage that the log does not show; None without any."""
     blocks: int | None = None
     """The number of blocks where it is given: --num-gpu-blocks-override, or the log's own without any memory."""
+    ranks: tuple[int, int] = (1, 1)
+    """Ranks whose memory the log shows, of how many. Where some are missing the pool may be smaller."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the memory only bounds the pool from above: a rank that is not shown may have less."""
+        return self.stages is not None and self.ranks[0] < self.ranks[1]
 
 
 class Found(NamedTuple):
@@ -39,6 +46,8 @@ class Found(NamedTuple):
 
     num_blocks: int
     printed: Printed
+    below: bool = False
+    """Fewer blocks than the memory that the log shows gives: a rank that it does not show must have less."""
 
 
 def compared(reading: LogReading, plan: ReleasePlan, memory: Memory) -> tuple[list[Line], Found | None]:
@@ -52,7 +61,23 @@ def compared(reading: LogReading, plan: ReleasePlan, memory: Memory) -> tuple[li
     if not blocks or not _has_capacity(reading):
         return lines, None
     found = _best(reading, plan, blocks, length)
+    if memory.is_bound and _misses(reading, found.num_blocks, found.printed):
+        found = _smaller(reading, plan, blocks.start, length) or found
     return lines + _capacity_lines(reading, found), found
+
+
+def _smaller(reading: LogReading, plan: ReleasePlan, below: int, length: int) -> Found | None:
+    """A pool of fewer blocks that gives all of the log's numbers; None where there is none."""
+    numbers = range(below)
+    tokens = reading.kv_cache_size_tokens
+    if tokens is not None:
+        numbers = numbers[bisect_left(numbers, tokens, key=lambda n: plan.printed(n, length).kv_cache_size_tokens) :]
+    for number, printed in outcomes(plan, numbers, length, MAXIMUM_OUTCOMES):
+        if not _misses(reading, number, printed):
+            return Found(number, printed, below=True)
+        if tokens is not None and printed.kv_cache_size_tokens > tokens:
+            return None
+    return None
 
 
 def _has_capacity(reading: LogReading) -> bool:
@@ -93,9 +118,13 @@ def _refusal_lines(reading: LogReading, plan: ReleasePlan, memory: Memory, lengt
         agreeing = refusal.needed_gib in needed
         lines.append(Line("needed_gib", refusal.needed_gib, refusal.needed_gib if agreeing else max(needed), agreeing))
     if refusal.estimated_max_model_len is not None:
-        told = refusal.estimated_max_model_len
-        planned = _estimated(plan, memory.stages, length, told, reserved=reading.available_from == "refusal")
-        lines.append(_line("estimated_max_model_len", told, planned))
+        told, stages, own = refusal.estimated_max_model_len, memory.stages, reading.available_from == "refusal"
+        if memory.is_bound and len(stages) == 1 and refusal.available_gib is not None:
+            stages, own = (bytes_printed_as(refusal.available_gib),), True  # of the rank that was refused
+        known = [each for each in stages if each is not None]
+        if len(known) == len(stages):
+            planned = _estimated(plan, known, length, told, reserved=own)
+            lines.append(_line("estimated_max_model_len", told, planned))
     return lines
 
 
@@ -150,7 +179,7 @@ def _best(reading: LogReading, plan: ReleasePlan, blocks: range, length: int) ->
 
 
 def _capacity_lines(reading: LogReading, found: Found) -> list[Line]:
-    number, printed = found
+    number, printed = found.num_blocks, found.printed
     rows: tuple[tuple[str, Value, Value], ...] = (
         ("num_gpu_blocks", reading.num_gpu_blocks, number),
         ("kv_cache_size_tokens", reading.kv_cache_size_tokens, printed.kv_cache_size_tokens),

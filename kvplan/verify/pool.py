@@ -253,10 +253,15 @@ def _block_bytes(
     return tuple(bytes_per_block(own, layout) for own in staged)
 
 
-def possible_blocks(plan: ReleasePlan, memory: Sequence[range]) -> range:
-    """The numbers of blocks that the memory of the stages can be; ``memory``: the possible bytes of each stage."""
-    lows = [each[0] // size for each, size in zip(memory, plan.block_bytes, strict=True)]
-    highs = [each[-1] // size for each, size in zip(memory, plan.block_bytes, strict=True)]
+def possible_blocks(plan: ReleasePlan, memory: Sequence[range | None]) -> range:
+    """The numbers of blocks that the memory of the stages can be.
+
+    ``memory``: the possible bytes of each stage, None where nothing is known of it.
+    """
+    known = [(each, size) for each, size in zip(memory, plan.block_bytes, strict=True) if each is not None]
+    if not known:
+        return range(0)
+    lows, highs = ([each[end] // size for each, size in known] for end in (0, -1))
     return range(max(min(lows), 0), max(min(highs), 0) + 1)
 
 
