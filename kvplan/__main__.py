@@ -9,7 +9,13 @@ from kvplan.commands import terminal
 
 
 def main() -> None:
-    """Run the command line; a plan without Typer, everything else with it."""
+    """Run the command line."""
+    terminal.open_streams()
+    terminal.interruptible(_run)
+
+
+def _run() -> None:
+    """A plan without Typer, everything else with it."""
     code = None
     if sys.argv[1:2] == ["plan"] and "_KVPLAN_COMPLETE" not in os.environ:  # the shell asks Typer for words
         from kvplan import quick

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="kvplan",
+    suggest_commands=False,  # click suggests already
     help="Plan vLLM's KV cache before the boot: groups, padding, drafters, tokens.",
     no_args_is_help=True,
     rich_markup_mode=None,

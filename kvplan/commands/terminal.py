@@ -41,7 +41,7 @@ def show(outcome: Outcome, output: str | None) -> int:
     for line in outcome.diagnostics:
         print(line, file=sys.stderr)
     if output is None:
-        sys.stdout.write(outcome.text)
+        write(outcome.text)
     else:
         from kvplan.files import write_whole
 
@@ -49,15 +49,74 @@ def show(outcome: Outcome, output: str | None) -> int:
     return outcome.exit_code
 
 
+def write(text: str) -> None:
+    """Write to stdout, now. A reader that has gone away is no failure: what the command found does not change by it.
+
+    KvplanError where stdout cannot take the text.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+    except OSError as error:
+        _silence()
+        raise KvplanError(f"stdout: cannot be written ({error.strerror}).") from None
+
+
+def _silence() -> None:
+    """Nothing more goes to stdout, nor fails as Python flushes it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def open_streams() -> None:
+    """A stream that was closed before the start swallows what is written to it."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def guarded(run: Callable[[], int | None]) -> int | None:
     """What ``run`` gives; a refusal or wrong usage is one sentence on stderr and exit code 2."""
     try:
         code = run()
-        sys.stdout.flush()
+        write("")
         return code
     except KvplanError as error:
-        print(f"kvplan: {sentence(error)}", file=sys.stderr)
+        _complain(f"kvplan: {sentence(error)}")
         return WRONG_USAGE
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return 0
+
+
+def _complain(text: str) -> None:
+    """A line on stderr, if anybody takes it."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+class Interrupted(BaseException):
+    """Ctrl-C, under a name that no library takes for a reason to exit with a code of its own."""
+
+
+def interruptible(run: Callable[[], None]) -> None:
+    """Run; on Ctrl-C end as a program does that knows nothing of it, once everything is cleaned up."""
+    import signal
+
+    def stop(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.getsignal(signal.SIGINT)  # ignored, where a shell runs it in the background
+    try:
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, stop)
+        run()
+    except (Interrupted, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, before)

@@ -92,6 +92,7 @@ def nearest(text: str) -> str | None:
     """The known option string most like an unknown one, or None when nothing is near."""
     from difflib import get_close_matches
 
-    head = "--" + text.split("=", 1)[0].split(".", 1)[0].strip("-").replace("_", "-").lower()
-    found = get_close_matches(head[:100], list(option_strings()), n=1, cutoff=0.6)
-    return found[0] if found else None
+    head = text.split("=", 1)[0].split(".", 1)[0].strip("-").replace("_", "-").lower()
+    known = {name[2:]: name for name in option_strings() if name.startswith("--")}
+    found = get_close_matches(head[:100], list(known), n=1, cutoff=0.6)
+    return known[found[0]] if found else None
