@@ -26,7 +26,7 @@ def drafter_config(facts: ModelFacts) -> Config:
     """The drafter's config before the method is known."""
     root = facts.root
     if model_type(root) == "eagle":
-        raise Refused(f"{root.where}: kvplan does not plan drafters of model type eagle, which nest their config.")
+        return root.replace(architectures=[_eagle_class(_nested_method(root), name) for name in architectures(root)])
     if speculators.is_speculators(root) and model_type(root) in ("", "speculators"):
         return speculators.as_drafter(root)
     return as_drafter(root)
@@ -62,6 +62,11 @@ def detect_method(given: str, model: ResolvedModel) -> str:
 def as_method(method: str, model: ResolvedModel, target: ResolvedModel, facts: ModelFacts) -> ResolvedModel:
     """The drafter after the method has renamed its class."""
     root, quantization = model.root, model.quantization
+    if model_type(root) == "eagle" and method != _nested_method(root):
+        raise Refused(
+            f"--speculative-config method {method}: {root.where} is of model type eagle for method "
+            f"{_nested_method(root)}; name that one."
+        )
     if method in ("eagle", "eagle3", "dflash") and model_type(root) not in ("eagle", "speculators"):
         root = _eagle_config(method, root)
     elif method == "dspark":
@@ -78,6 +83,14 @@ def _eagle_config(method: str, root: Config) -> Config:
         model_type="eagle",
         model=dict(root.data),
     )
+
+
+def _nested_method(root: Config) -> str:
+    """The method that a config of model type eagle is for: it names the class before `--speculative-config` is read."""
+    method = root.get("method", "eagle")
+    if method not in ("eagle", "eagle3"):
+        raise root.error("method", f"must be eagle or eagle3, got {method!r}")
+    return str(method)
 
 
 def _eagle_class(method: str, name: str) -> str:

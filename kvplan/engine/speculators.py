@@ -72,6 +72,7 @@ def as_drafter(root: Config) -> Config:
     if layer is None:
         raise root.error("transformer_layer_config", "is missing")
     kind = _speculator_type(root)
+    _require(layer)
     if kind in ("eagle3", "peagle"):
         updates = _eagle3(root, layer, kind)
     elif kind == "dspark":
@@ -79,6 +80,17 @@ def as_drafter(root: Config) -> Config:
     else:
         updates = _dflash(root, kind)
     return layer.replace(**updates, model_type="speculators")
+
+
+_REQUIRED = ("hidden_act", "rms_norm_eps", "intermediate_size", "vocab_size", "max_position_embeddings")
+"""Fields of the transformer layer that the model classes read and no config class has a default for."""
+
+
+def _require(layer: Config) -> None:
+    """KvplanError without a field that every class reads. A Llama's length has a default in its class."""
+    for key in _REQUIRED[: 4 if layer.get("model_type") == "llama" else 5]:
+        if key not in layer:
+            raise layer.error(key, "is missing, and vLLM cannot build the drafter without it")
 
 
 def _eagle3(root: Config, layer: Config, kind: str) -> dict[str, Any]:

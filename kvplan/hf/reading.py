@@ -15,17 +15,25 @@ from kvplan.sources.source import Source
 PLAIN = frozenset(
     (
         "deci",
+        "deepseek",
         "internlm2",
         "internlm3",
+        "internvl_chat",
+        "iquestcoder",
         "medusa",
         "mimo",
         "mimo_v2",
         "mimo_v2_omni",
+        "minicpm",
         "minimax_m1",
         "mlp_speculator",
         "nemotron-nas",
+        "orion",
+        "param2moe",
         "pangu_ultra_moe",
         "phi3_v",
+        "solar",
+        "telechat3",
         "transformer",
     )
 )
@@ -69,9 +77,34 @@ def read_drafter(source: Source) -> Reading:
     Such a config, and one in the speculators format, has no class: the file's own fields are all there is.
     """
     model_type = _model_type(source)
+    if model_type == "eagle":
+        return _nested_eagle(source)
     if model_type is None or not _known(model_type):
         return _split(_section(source.config, source.where, None))
     return _read(source.config, source.where, model_type)
+
+
+_OF_THE_WRAPPER = ("architectures", "model", "model_type", "method", "truncated_vocab_size")
+
+
+def _nested_eagle(source: Source) -> Reading:
+    """vLLM's EAGLEConfig (transformers_utils/configs/eagle.py): the fields of the model inside, among the file's own.
+
+    Refused where a field outside would change one that the inner model's class has read already.
+    """
+    inner = source.config.get("model")
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("model_type"), str):
+        raise KvplanError(f"{source.where}: model must be the config of the drafter's layers, with its model_type.")
+    known = entry(inner["model_type"])
+    if known is None or not known["from"].startswith("transformers"):
+        raise Refused(f"{source.where}: model: model type {inner['model_type']!r} is not one that kvplan reads.")
+    outside = {key: value for key, value in source.config.items() if key not in _OF_THE_WRAPPER}
+    for key, value in outside.items():
+        if key not in ("dtype", "torch_dtype") and key in {**known["defaults"], **inner} and inner.get(key) != value:
+            raise Refused(f"{source.where}: {key} differs from that of model; write it there only.")
+    root = _section({**outside, **inner}, source.where, inner["model_type"])
+    own = {key: source.config.get(key) for key in ("model", "method") if key in source.config}
+    return _split(root.replace(model_type="eagle", **own))
 
 
 def _model_type(source: Source) -> str | None:

@@ -202,7 +202,7 @@ def test_glm_moe_dsa_leaves_another_drafters_cache_at_the_model_dtype() -> None:
          "kv_cache_dtype float16 differs from the model's dtype"),
         (DEEPSEEK, EAGLE3, {"method": "eagle3", "num_speculative_tokens": 1, "kv_cache_dtype": "nvfp4"},
          "kv_cache_dtype nvfp4 does not work with multi-head latent"),
-        (LLAMA, {**EAGLE3, "model_type": "eagle"}, {"method": "eagle", "num_speculative_tokens": 1}, "type eagle"),
+        (LLAMA, {**EAGLE3, "model_type": "eagle"}, {"method": "eagle3", "num_speculative_tokens": 1}, "type eagle for"),
     ],
 )  # fmt: skip
 def test_refusals(target: Any, drafter: Any, options: dict[str, Any], sentence: str) -> None:
@@ -230,7 +230,12 @@ SPECULATOR = {
         "proposal_methods": [{"speculative_tokens": 5}],
         "verifier": {"name_or_path": "meta-llama/Llama-3.1-8B-Instruct"},
     },
-    "transformer_layer_config": {k: v for k, v in EAGLE3.items() if k != "architectures"},
+    "transformer_layer_config": {
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "intermediate_size": 14336,
+        **{k: v for k, v in EAGLE3.items() if k != "architectures"},
+    },
     "draft_vocab_size": 32000,
 }
 

@@ -18,6 +18,9 @@ DRAFTER = {
     "dtype": "bfloat16",
     "transformer_layer_config": {
         "model_type": "llama",
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "intermediate_size": 12288,
         "head_dim": 128,
         "hidden_size": 4096,
         "num_attention_heads": 32,
