@@ -66,16 +66,16 @@ def read(args: EngineArgs, *, offline: bool) -> tuple[EngineArgs, Inputs]:
 
     KvplanError for a config that cannot be found or read.
     """
-    target = _target_source(args, offline)
+    target = _source(args, args.model, offline)
     if target.config.get("speculators_config") is not None:
         args = speculators.redirect(args, hf.read_drafter(target).root)
-        target = _target_source(args, offline)
+        target = _source(args, args.model, offline)
     return args, inputs_of(target, _drafter_source(args, offline))
 
 
-def _target_source(args: EngineArgs, offline: bool) -> Source:
-    """The target's config, as vLLM reads it: its params.json where that lies beside weights of its format."""
-    source = sources.resolve(args.model, offline=offline)
+def _source(args: EngineArgs, name: str, offline: bool) -> Source:
+    """A model's config, as vLLM reads it: its params.json where that lies beside weights of its format."""
+    source = sources.resolve(name, offline=offline)
     if args.additional_flags.get("config_format") == "hf" or not source.has_mistral_format:
         return source
     from kvplan.hf.mistral_format import as_vllm_reads
@@ -370,7 +370,7 @@ def _drafter_source(args: EngineArgs, offline: bool) -> Source | None:
         return None
     if not isinstance(name, str):
         raise KvplanError(f"--speculative-config: model must be a string, got {name!r}.")
-    return sources.resolve(name, offline=offline)
+    return _source(args, name, offline)
 
 
 def _drafter_facts(source: Source | None) -> ModelFacts | None:
