@@ -25,18 +25,21 @@ import typing
 from typing import Any
 
 NAMES = """
-afmoe bamba bloom cohere cohere2 deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek_v41 ernie4_5 ernie4_5_moe
-exaone4 exaone4_5 exaone_moe falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text gemma4
-gemma4_text gemma4_assistant gemma4_unified gemma4_unified_assistant gemma4_unified_text glm glm4 glm4_moe
-glm4_moe_lite glm4v glm4v_text glm4v_moe glm4v_moe_text glm5_next glm5_next_text glm_moe_dsa glm_ocr glm_ocr_text gpt2
-gpt_neox gpt_oss granite granitemoe granitemoehybrid hunyuan_v1_dense hunyuan_v1_moe hy_v3 hy_v4 internvl jamba
-k3_dspark kimi_k2 kimi_k25 kimi_k3 kimi_linear laguna lfm2 lfm2_moe llama llama4 llama4_text llava longcat_flash mamba
-mamba2 mimo_v2_flash minimax_m2 minimax_m3_mtp minimax_m3_text minimax_m3_vl ministral ministral3 mistral mistral3
-mistral4 mixtral muse_glimmer muse_glimmer_assistant muse_glimmer_text muse_spark muse_spark_dspark muse_spark_text
-musespark1x_text nemotron_h olmo2 olmo3 olmo_hybrid opt phi phi3 phimoe pixtral qwen2 qwen2_5_vl qwen2_5_vl_text
-qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl
-qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text qwen4_exp qwen4_exp_text RefinedWeb RefinedWebModel seed_oss smollm3
-solar_open starcoder2 step3p5 whisper youtu zamba2
+afmoe apertus arcee aria aria_text audioflamingo3 axk1 bamba biogpt bitnet bloom chatglm cohere cohere2 cohere2_moe
+cohere2_vision cwm deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek_v41 ernie4_5 ernie4_5_moe exaone4
+exaone4_5 exaone_moe falcon falcon_h1 falcon_mamba flex_olmo gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text
+gemma4 gemma4_assistant gemma4_text gemma4_unified gemma4_unified_assistant gemma4_unified_text glm glm4 glm4_moe
+glm4_moe_lite glm4v glm4v_moe glm4v_moe_text glm4v_text glm5_next glm5_next_text glm_moe_dsa glm_ocr glm_ocr_text gpt2
+gpt_bigcode gpt_neox gpt_oss gptj granite granite_speech granite_swa granitemoe granitemoe_swa granitemoehybrid
+granitemoeshared helium hunyuan_v1_dense hunyuan_v1_moe hy_v3 hy_v4 hyperclovax idefics3 internvl jais2 jamba
+k3_dspark kimi_k2 kimi_k25 kimi_k3 kimi_linear kimi_vl kolibri1 laguna lfm2 lfm2_moe lfm2_vl llama llama4 llama4_text
+llava llava_next llava_next_video llava_onevision longcat_flash mamba mamba2 mellum mimo_v2_flash minicpm3 minimax_m2
+minimax_m3_mtp minimax_m3_text minimax_m3_vl ministral ministral3 mistral mistral3 mistral4 mixtral muse_glimmer
+muse_glimmer_assistant muse_glimmer_text muse_spark muse_spark_dspark muse_spark_text musespark1x_text nanochat
+nemotron nemotron_h olmo olmo2 olmo3 olmo_hybrid olmoe opt phi phi3 phimoe pixtral qwen2 qwen2_5_vl qwen2_5_vl_text
+qwen2_audio qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_moe
+qwen3_next qwen3_vl qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text qwen4_exp qwen4_exp_text RefinedWeb RefinedWebModel
+seed_oss smollm3 smolvlm solar_open stablelm starcoder2 step3_text step3p5 vaultgemma whisper youtu zamba2
 """
 MODEL_TYPES = NAMES.split()
 
@@ -75,6 +78,7 @@ ABSENT = object()
 
 # Nested text configs of vLLM's own classes, which build them in their constructors.
 OWN_SECTIONS = {
+    "kimi_vl": {"text_config": ["deepseek_v2", False, {}]},
     "kimi_k3": {"text_config": ["kimi_linear", False, {}]},
     "minimax_m3_vl": {"text_config": ["minimax_m3_text", False, {}]},
     "muse_spark": {"text_config": ["muse_spark_text", False, {}]},

@@ -1,6 +1,6 @@
-"""Command R and Command A (Cohere, Cohere 2): in Cohere 2 three sliding layers to one full layer.
+"""Command R and Command A (Cohere, Cohere 2, Cohere 2 MoE): in Cohere 2 three sliding layers to one full layer.
 
-vLLM: model_executor/models/commandr.py (CohereAttention).
+vLLM: model_executor/models/commandr.py (CohereAttention), cohere2_moe.py (Cohere2MoeAttention).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from kvplan.families.common import divided_head_dim, num_layers, uniform_gqa, wi
 from kvplan.layers import Layer
 from kvplan.model import Model
 
-ARCHITECTURES = ("CohereForCausalLM", "Cohere2ForCausalLM")
+ARCHITECTURES = ("CohereForCausalLM", "Cohere2ForCausalLM", "Cohere2MoeForCausalLM")
 
 _FULL = ("num_key_value_heads, head_dim", "model_executor/models/commandr.py, CohereAttention")
 _INTERLEAVED = ("layer_types, sliding_window", "model_executor/models/commandr.py, CohereAttention")

@@ -1,6 +1,6 @@
-"""GPT-2, OPT and BLOOM: every query head has its own KV head.
+"""GPT-2, GPT-J, OPT and BLOOM: every query head has its own KV head.
 
-vLLM: model_executor/models/gpt2.py (GPT2Attention), opt.py (OPTAttention), bloom.py (BloomAttention).
+vLLM: model_executor/models/gpt2.py (GPT2Attention), gpt_j.py, opt.py, bloom.py.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from kvplan.families.common import attention, divided_head_dim, model_window, nu
 from kvplan.layers import Layer
 from kvplan.model import Model
 
-ARCHITECTURES = ("GPT2LMHeadModel", "OPTForCausalLM", "BloomForCausalLM")
+ARCHITECTURES = ("GPT2LMHeadModel", "GPTJForCausalLM", "OPTForCausalLM", "BloomForCausalLM")
 
 _NAMES = {
     "GPT2LMHeadModel": ("transformer.h", "attn.attn", "model_executor/models/gpt2.py, GPT2Attention"),
+    "GPTJForCausalLM": ("transformer.h", "attn.attn", "model_executor/models/gpt_j.py, GPTJAttention"),
     "OPTForCausalLM": ("model.decoder.layers", "self_attn.attn", "model_executor/models/opt.py, OPTAttention"),
     "BloomForCausalLM": ("transformer.h", "self_attention.attn", "model_executor/models/bloom.py, BloomAttention"),
 }

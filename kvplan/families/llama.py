@@ -1,6 +1,7 @@
-"""Llama, Mistral and the models that vLLM runs as Llama: Ministral 3, InternLM 3, ERNIE 4.5, Phi-3 and Phi-3-vision.
+"""Llama, Mistral and the models that vLLM runs as Llama: Ministral 3, InternLM 3, ERNIE 4.5, Phi-3, TeleChat 3, ...
 
-vLLM: model_executor/models/llama.py (LlamaAttention), which mistral.py, ernie45.py, phi3.py and phi3v.py build on.
+vLLM: model_executor/models/llama.py (LlamaAttention), which mistral.py, ernie45.py, phi3.py and phi3v.py build on;
+apertus.py reads its config in the same way.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from kvplan.model import Model
 
 ARCHITECTURES = (
     "LlamaForCausalLM",
+    "ApertusForCausalLM",
     "MistralForCausalLM",
     "Ministral3ForCausalLM",
     "InternLM3ForCausalLM",
     "Ernie4_5ForCausalLM",
     "Phi3ForCausalLM",
     "Phi3VForCausalLM",
+    "IQuestCoderForCausalLM",
+    "LLaMAForCausalLM",
+    "TeleChat3ForCausalLM",
 )
 
 _WHY = ("num_key_value_heads, head_dim, layer_types", "model_executor/models/llama.py, LlamaAttention")

@@ -16,6 +16,12 @@ ARCHITECTURES = ("Mistral3ForConditionalGeneration", "LlavaForConditionalGenerat
 TRAITS = Traits(is_multimodal=True)
 
 TEXT_MODELS = {
+    "cohere2": "Cohere2ForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "granite": "GraniteForCausalLM",
+    "internlm2": "InternLM2ForCausalLM",
     "llama": "LlamaForCausalLM",
     "ministral3": "Ministral3ForCausalLM",
     "mistral": "MistralForCausalLM",
@@ -23,6 +29,7 @@ TEXT_MODELS = {
     "phi3": "Phi3ForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
 }
 """model_type of the text model -> its class, where text_config names no architecture."""
 

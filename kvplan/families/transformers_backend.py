@@ -12,25 +12,53 @@ from kvplan.layers import Layer
 from kvplan.model import Model
 
 ARCHITECTURES = (
+    "ArceeForCausalLM",
+    "CwmForCausalLM",
+    "FlexOlmoForCausalLM",
+    "GPTBigCodeForCausalLM",
     "GPTNeoXForCausalLM",
+    "GlmForCausalLM",
     "HunYuanDenseV1ForCausalLM",
     "HunYuanMoEV1ForCausalLM",
+    "Jais2ForCausalLM",
+    "Kolibri1ForCausalLM",
+    "MellumForCausalLM",
     "Olmo2ForCausalLM",
     "Olmo3ForCausalLM",
+    "OlmoForCausalLM",
     "PhiForCausalLM",
     "SeedOssForCausalLM",
     "SmolLM3ForCausalLM",
     "Starcoder2ForCausalLM",
+    "VaultGemmaForCausalLM",
     "TransformersForCausalLM",
     "TransformersMoEForCausalLM",
 )
 
-WRAPPED = ("Mistral4ForCausalLM", "SolarOpenForCausalLM", "YoutuForCausalLM")
+WRAPPED = (
+    "BioGptForCausalLM",
+    "BitNetForCausalLM",
+    "DogeForCausalLM",
+    "HeliumForCausalLM",
+    "JetMoeForCausalLM",
+    "MinistralForCausalLM",
+    "Mistral4ForCausalLM",
+    "NanoChatForCausalLM",
+    "PhimoeForCausalLM",
+    "SolarOpenForCausalLM",
+    "YoutuForCausalLM",
+)
 """Classes of Transformers under the two wrapper names whose layers were compared with the engine's."""
 
 _FILE = "model_executor/models/transformers/base.py, _create_attention_instances"
 _WHY = ("num_key_value_heads, head_dim, layer_types", _FILE)
 _LATENT = ("kv_lora_rank, qk_rope_head_dim", _FILE)
+_NAMES = {
+    "GPTBigCodeForCausalLM": ("model.h", "attn"),
+    "GPTNeoXForCausalLM": ("model.layers", "attention"),
+    "JetMoeForCausalLM": ("model.layers", "self_attention"),
+}
+"""How Transformers calls the stack of layers and the attention in each, where it is not as in Llama."""
 
 
 def original(model: Model) -> str:
@@ -52,10 +80,12 @@ def layers(model: Model) -> list[Layer]:
         return latent_layers(model)
     if name.startswith("HunYuan") and config.get("head_dim") is None:
         raise config.error("head_dim", "is missing or null, and Transformers cannot build the attention without it")
-    attention = "attention" if name == "GPTNeoXForCausalLM" else "self_attn"
-    return uniform_gqa(
-        model, _WHY, suffix=f"{attention}.attn", windows=windows_by_layer_type(config, num_layers(config))
-    )
+    stack, attention = _NAMES.get(name, ("model.layers", "self_attn"))
+    windows = windows_by_layer_type(config, num_layers(config))
+    return [
+        layer._replace(name=f"{stack}.{i}.{attention}.attn")
+        for i, layer in enumerate(uniform_gqa(model, _WHY, windows=windows))
+    ]
 
 
 def latent_layers(model: Model) -> list[Layer]:

@@ -132,8 +132,16 @@ def _nemotron_h(c: Draft) -> None:
         c.texts("mtp_layers_block_type", allowed=allowed)
 
 
+def _kolibri1(c: Draft) -> None:
+    if "sliding_attention" in c.texts("layer_types"):
+        c.integer("sliding_window")
+
+
 ARCHITECTURE: dict[str, Callable[[Draft], None]] = {
+    "arcee": _heads_divide_width,
+    "aria_text": _heads_divide_width,
     "bamba": _state_heads_divide_width,
+    "cwm": _heads_divide_width,
     "deepseek_v2": _heads_divide_width,
     "falcon_h1": _state_heads_divide_width,
     "gemma2": _heads_divide_width,
@@ -142,13 +150,18 @@ ARCHITECTURE: dict[str, Callable[[Draft], None]] = {
     "glm5_next_text": _glm5_next,
     "gpt_neox": _heads_divide_width,
     "granitemoehybrid": _state_heads_divide_width,
+    "hyperclovax": _heads_divide_width,
+    "jais2": _heads_divide_width,
     "jamba": _jamba,
+    "kolibri1": _kolibri1,
     "laguna": _laguna,
     "llama": _heads_divide_width,
     "mamba2": _mamba2,
+    "minicpm3": _heads_divide_width,
     "muse_glimmer_text": _heads_divide_width,
     "nemotron_h": _nemotron_h,
     "olmo_hybrid": _olmo_hybrid,
     "qwen4_exp_text": _qwen4_exp,
+    "vaultgemma": _heads_divide_width,
 }
 """Model type -> what its class checks once everything is computed."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from kvplan.hf import checks, classes, rope, sizes
 from kvplan.hf import layer_types as lt
+from kvplan.hf import small_classes as small
 from kvplan.hf.draft import Draft, Rule
 from kvplan.hf.layer_types import FULL, INDEXED, LINEAR, SLIDING
 
@@ -34,26 +35,26 @@ _DSA = (
 )
 
 
-_GRANITE_SWA = (lt.first_full(4), sizes.kv_heads)
-_LLAMA3 = {"original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+_GRANITE_SWA = (small.first_full(4), sizes.kv_heads)
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "afmoe": (lt.every("global_attn_every_n_layers", SLIDING), sizes.kv_heads),
-    "apertus": (sizes.kv_heads, sizes.default_rope(rope_type="llama3", rope_theta=12000000.0, factor=8.0, **_LLAMA3)),
+    "apertus": (sizes.kv_heads, small.llama3_rope(12000000.0, 8.0)),
     "arcee": (sizes.head_dim, sizes.kv_heads),
-    "axk1": (sizes.kv_heads, sizes.mla_head_dim, lt.every_nth_sparse),
+    "aria_text": (sizes.head_dim, sizes.kv_heads),
+    "axk1": (small.axk1,),
     "bamba": (sizes.kv_heads, sizes.mamba_head_size, lt.bamba),
     "bitnet": (sizes.kv_heads,),
     "bloom": (sizes.bloom_width,),
-    "chatglm": (classes.chatglm,),
+    "chatglm": (small.chatglm,),
     "cohere": (sizes.kv_heads,),
     "cohere2": (sizes.kv_heads, sizes.divided_head_dim, lt.every("sliding_window_pattern", SLIDING, default=4)),
-    "cohere2_moe": (sizes.kv_heads, lt.cohere2_moe),
+    "cohere2_moe": (sizes.kv_heads, small.cohere2_moe),
     "cwm": (
-        sizes.default_rope(rope_type="llama3", rope_theta=1000000.0, factor=16.0, **_LLAMA3),
-        lt.first_full(4),
-        sizes.no_zero_window,
+        small.llama3_rope(1000000.0, 16.0),
+        small.first_full(4),
+        small.no_zero_window,
         sizes.head_dim,
         sizes.kv_heads,
     ),
@@ -85,7 +86,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         classes.rotary_head_dim_only,
     ),
     "glm_moe_dsa": _DSA,
-    "gpt_bigcode": (classes.gpt_bigcode,),
+    "gpt_bigcode": (small.gpt_bigcode,),
     "gpt_oss": (sizes.kv_heads, sizes.head_dim, lt.every(2, SLIDING), sizes.yarn_defaults(32.0, 4096)),
     "granite": (sizes.kv_heads,),
     "granite_swa": _GRANITE_SWA,
@@ -97,7 +98,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "hunyuan_v1_moe": (sizes.kv_heads,),
     "hy_v3": (lt.first_dense(1),),
     "hy_v4": (sizes.mla_head_dim, lt.hy_v4, lt.first_dense(1)),
-    "hyperclovax": (sizes.head_dim, sizes.kv_heads, classes.hyperclovax),
+    "hyperclovax": (small.hyperclovax,),
     "jais2": (sizes.head_dim, sizes.kv_heads),
     "jamba": (sizes.kv_heads, sizes.time_step_rank("mamba_dt_rank"), lt.jamba),
     "k3_dspark": (classes.k3_dspark, *_MLA),
@@ -117,14 +118,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "longcat_flash": (sizes.kv_heads, sizes.doubled_layers),
     "mamba": (sizes.mamba1_width, sizes.time_step_rank("time_step_rank")),
     "mamba2": (sizes.time_step_rank("time_step_rank"),),
-    "mellum": (lt.constant(FULL), lt.constant("sparse", "mlp_layer_types"), classes.mellum),
+    "mellum": (lt.constant(FULL), lt.constant("sparse", "mlp_layer_types"), small.mellum),
     "mimo_v2_flash": (
         lt.mimo_v2_flash,
         lt.first_dense(1),
         sizes.rope_by_layer(sizes.PLAIN_ROPE, sizes.PLAIN_ROPE),
         classes.window_size_plus_query,
     ),
-    "minicpm3": (classes.minicpm3, sizes.kv_heads),
+    "minicpm3": (small.minicpm3,),
     "minimax_m3_mtp": (classes.minimax_m3,),
     "minimax_m3_text": (classes.minimax_m3,),
     "ministral": (sizes.kv_heads, lt.window_means_all_sliding),
@@ -165,7 +166,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "seed_oss": (sizes.kv_heads, sizes.head_dim),
     "smollm3": (sizes.kv_heads, lt.smollm3),
     "step3p5": (classes.step3p5,),
-    "step3_text": (classes.step3_text,),
+    "step3_text": (small.step3_text,),
     "vaultgemma": (lt.every(2, SLIDING),),
     "youtu": _MLA,
     "zamba2": (classes.zamba2_widths, lt.zamba2),

@@ -26,6 +26,44 @@ def test_glm_4_moe_lite_needs_the_field_that_its_config_class_lacks(tmp_path: Pa
         planned(tmp_path, without, "H200")
 
 
-def test_an_indexer_that_the_field_index_topk_switches_on_is_not_overlooked(tmp_path: Path) -> None:
-    with pytest.raises(KvplanError, match="index_topk is set, and kvplan plans Glm4MoeLiteForCausalLM without"):
-        planned(tmp_path, GLM_LITE | {"index_topk": 2048}, "H200")
+SPARSE = GLM_LITE | {"index_topk": 2048, "index_n_heads": 32, "index_head_dim": 128}
+
+
+def test_the_field_index_topk_makes_every_layer_sparse_with_an_indexer(tmp_path: Path) -> None:
+    found = planned(tmp_path, SPARSE | {"num_hidden_layers": 4, "index_topk_freq": 2}, "H200").layers
+    names = [layer.name.removeprefix("model.layers.") for layer in found]
+    assert names == [
+        "0.self_attn.indexer.k_cache",
+        "0.self_attn.attn",
+        "1.self_attn.indexer.k_cache",
+        "1.self_attn.attn",
+        "2.self_attn.attn",
+        "3.self_attn.indexer.k_cache",
+        "3.self_attn.attn",
+    ]
+    assert {layer.spec.page_size_bytes for layer in found if "indexer" in layer.name} == {64 * 132}
+
+
+@pytest.mark.parametrize("broken", [{"index_topk": None}, {"q_lora_rank": None}, {"index_head_dim": None}])
+def test_an_indexer_needs_its_sizes(tmp_path: Path, broken: dict[str, Any]) -> None:
+    with pytest.raises(KvplanError, match=next(iter(broken))):
+        planned(tmp_path, SPARSE | broken, "H200")
+
+
+DEEPSEEK_V2: dict[str, Any] = {
+    "architectures": ["DeepseekV2ForCausalLM"],
+    "model_type": "deepseek_v2",
+    "dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize("field", ["n_group", "topk_group"])
+def test_experts_whose_groups_are_null_as_in_the_config_class_keep_vllm_from_starting(
+    tmp_path: Path, field: str
+) -> None:
+    """The engine: "num_expert_group and topk_group must be provided when use_grouped_topk is True"."""
+    config = DEEPSEEK_V2 | {"n_group": 1, "topk_group": 1}
+    assert planned(tmp_path, config, "H200").selected == "main"
+    assert planned(tmp_path, DEEPSEEK_V2 | {"first_k_dense_replace": 32}, "H200").selected == "main"
+    with pytest.raises(KvplanError, match=f"{field} is null"):
+        planned(tmp_path, config | {field: None}, "H200")

@@ -220,8 +220,8 @@ def test_youtu_caches_latents(tmp_path: Path) -> None:
 
 
 def test_another_wrapped_class_is_refused_by_name(tmp_path: Path) -> None:
-    config = {**SOLAR, "architectures": ["NanoChatForCausalLM"]}
-    with pytest.raises(Refused, match="NanoChatForCausalLM"):
+    config = {**SOLAR, "architectures": ["DiffLlamaForCausalLM"]}
+    with pytest.raises(Refused, match="DiffLlamaForCausalLM"):
         rows(tmp_path, config)
 
 
