@@ -21,7 +21,12 @@ def make(
     if method is None:
         return Unquantized()
     maker = _MAKERS.get(method)
-    if maker is None or settings is None:
+    if settings is None:
+        raise Refused(
+            f"--quantization {method}: the weights that vLLM quantises as it loads them are not known to kvplan; give "
+            "--weights-bytes."
+        )
+    if maker is None:
         raise Refused(f"the weights of quantisation {method} are not known to kvplan; give --weights-bytes.")
     made: Unquantized = maker(settings, packed, renames)
     return made
