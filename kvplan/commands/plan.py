@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvplan.commands.deployment import Choices, ignored, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.errors import DoesNotStart, KvplanError, Refused
-from kvplan.pipeline import Inputs, PlanRequest, plan_read, read
+from kvplan.pipeline import Inputs, PlanRequest, plan_read, read, with_memory
 from kvplan.report.style import VIEW, View
 from kvplan.result import Plan, Result
 from kvplan.units import human_readable_bytes
@@ -71,7 +71,7 @@ def run(
         found = _budget(result, inputs, given)
     if found is not None and found.rest is not None:
         wanted = wanted._replace(available_memory_bytes=found.memory)
-        result = plan_read(wanted, inputs)
+        result = with_memory(wanted, result, found.memory)
     failed = result.plans[result.selected].error is not None
 
     def advice() -> Advice | None:
@@ -89,16 +89,17 @@ def run(
     if format == "text" and found is not None:
         from kvplan.report.budget_text import budget_lines
 
-        text += "\n" + "\n".join(budget_lines(found, _plans(found, wanted, inputs), view)) + "\n"
+        text += "\n" + "\n".join(budget_lines(found, _plans(found, wanted, result), view)) + "\n"
     return Outcome(text, DOES_NOT_FIT if failed else FITS, told)
 
 
-def _plans(found: Budget, wanted: PlanRequest, inputs: Inputs) -> tuple[Plan, ...]:
+def _plans(found: Budget, wanted: PlanRequest, result: Result) -> tuple[Plan, ...]:
     """The plans with the least, the expected and the most memory; none where the budget is no estimate."""
     if found.rest is not None:
         return ()
-    planned = (plan_read(wanted._replace(available_memory_bytes=m), inputs, only_used=True) for m in found.interval)
-    return tuple(result.plans[result.selected] for result in planned)
+    name = result.selected
+    used = result._replace(plans={name: result.plans[name]})
+    return tuple(with_memory(wanted, used, memory).plans[name] for memory in found.interval)
 
 
 def _budget(result: Result, inputs: Inputs, given: Mapping[str, str | None]) -> Budget | None:
