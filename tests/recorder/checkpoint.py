@@ -33,19 +33,10 @@ class Checkpoints:
         if not folder.exists():
             source = resolve(str(self._extra_file(name) or name), offline=True)
             folder.mkdir()
-            files = {"config.json": self._with_verifier(source.config), **source.facts.get("files", {})}
+            files = {"config.json": source.config, **source.facts.get("files", {})}
             for file, content in files.items():
                 (folder / file).write_text(json.dumps(content))
         return str(folder)
-
-    def _with_verifier(self, config: Any) -> Any:
-        """A speculators drafter with its target as a directory too: vLLM serves that where it is given the drafter."""
-        speculators = config.get("speculators_config")
-        verifier = (speculators or {}).get("verifier") or {}
-        if not self.has(verifier.get("name_or_path")):
-            return config
-        verifier = {**verifier, "name_or_path": self.path(verifier["name_or_path"])}
-        return {**config, "speculators_config": {**speculators, "verifier": verifier}}
 
 
 def register_unknown_types(config: Any) -> None:
