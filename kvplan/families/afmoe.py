@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.families.common import num_layers, require, uniform_gqa, windows_by_layer_type
+from kvplan.families.common import check_routed, num_layers, require, uniform_gqa, windows_by_layer_type
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -15,4 +15,7 @@ def layers(model: Model) -> list[Layer]:
     config = model.config
     require(config, "score_func", "route_norm", "n_group", "topk_group")
     config.sequence("layer_types")
+    dense = config.integer("num_dense_layers", minimum=0)
+    if dense < num_layers(config):
+        check_routed(model, lambda i: i >= dense)
     return uniform_gqa(model, _WHY, windows=windows_by_layer_type(config, num_layers(config)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kvplan.engine.stages import layer_counts
 from kvplan.errors import Refused
 from kvplan.families.registry import find
 from kvplan.hf import Config
@@ -198,6 +199,21 @@ def require_no_dual_chunks(config: Config) -> None:
             f"{config.where}: dual_chunk_attention_config is set, but vLLM 0.33.0 has no backend for dual chunk "
             "attention; take the field out of the config."
         )
+
+
+def check_routed(model: Model, is_routed: Callable[[int], bool]) -> None:
+    """Refused where a pipeline stage has no layer with routed experts: these classes look for one as they are built."""
+    if model.target is not None:
+        return
+    stages, start = model.engine.pipeline_parallel_size, 0
+    partition = model.engine.args.env.get("VLLM_PP_LAYER_PARTITION")
+    for count in layer_counts(num_layers(model.config), stages, partition):
+        if not any(is_routed(i) for i in range(start, start + count)):
+            raise Refused(
+                f"{model.config.where}: layers {start} to {start + count - 1} have no routed experts, and vLLM's "
+                f"{model.architecture} wants some on every stage of --pipeline-parallel-size {stages}; choose less."
+            )
+        start += count
 
 
 def check_split_tower(model: Model, field: str, value: int, *, whole_on_request: bool = True) -> None:

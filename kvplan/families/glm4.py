@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.families.common import require, uniform_gqa
+from kvplan.families.common import check_routed, require, uniform_gqa
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -16,5 +16,8 @@ def layers(model: Model) -> list[Layer]:
     config = model.config
     if model.architecture == "Glm4MoeForCausalLM":
         require(config, "head_dim")
+        dense = config.integer("first_k_dense_replace", minimum=0)
+        has_experts = config.get("n_routed_experts") is not None
+        check_routed(model, lambda i: has_experts and i >= dense)
     why = _WHY if model.architecture == "Glm4ForCausalLM" else _MOE
     return uniform_gqa(model, why, num_kv_heads=config.integer("num_key_value_heads"))

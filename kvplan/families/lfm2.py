@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, model_window, num_layers, require
+from kvplan.families.common import attention, check_routed, model_window, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.families.states import oriented, short_conv
 from kvplan.layers import Layer, StateLayer
@@ -35,6 +35,9 @@ def layers(model: Model) -> Iterator[Layer]:
     config = model.config
     if model.architecture == "Lfm2ForCausalLM":
         require(config, "block_dim", "conv_dim")
+    else:
+        dense = config.integer("num_dense_layers", minimum=0)
+        check_routed(model, lambda i: i >= dense)
     heads = config.integer("num_attention_heads")
     state = _state(model)
     full = attention(

@@ -6,7 +6,14 @@ vLLM: model_executor/models/qwen2.py, qwen2_moe.py, qwen3.py, qwen3_moe.py, mimo
 from __future__ import annotations
 
 from kvplan.errors import Refused
-from kvplan.families.common import divided_head_dim, is_interleaved, require_causal, require_no_dual_chunks, uniform_gqa
+from kvplan.families.common import (
+    check_routed,
+    divided_head_dim,
+    is_interleaved,
+    require_causal,
+    require_no_dual_chunks,
+    uniform_gqa,
+)
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -33,6 +40,10 @@ def layers(model: Model) -> list[Layer]:
         )
     if "Moe" not in model.architecture:
         require_causal(config)
+    if model.architecture == "Qwen3MoeForCausalLM":
+        every, dense = config.integer("decoder_sparse_step", 1), config.sequence("mlp_only_layers", ())
+        has_experts = config.integer("num_experts", 128, minimum=0) > 0
+        check_routed(model, lambda i: has_experts and i not in dense and (i + 1) % every == 0)
     if model.architecture.startswith("Qwen3"):
         return uniform_gqa(model, _HEAD_DIM)
     return uniform_gqa(model, _NO_HEAD_DIM, head_size=divided_head_dim(config))

@@ -82,7 +82,6 @@ def full_attention(model: Model, why: Why = _FULL, **fields: Any) -> AttentionLa
     """A layer of `Qwen3NextAttention`; ``fields`` are AttentionLayer's."""
     config = model.config
     require_no_dual_chunks(config)
-    check_rotary_axes(config, head_dim(config))
     return attention(
         model,
         "",
@@ -100,6 +99,7 @@ def layers(model: Model) -> Iterator[Layer]:
     if model.architecture.endswith("ForConditionalGeneration"):
         prefix = "language_model.model"
         check_tower(model, QWEN3_TOWER)
+        check_rotary_axes(config, head_dim(config))  # text-only classes drop the axes
     state, full = linear_attention(model), full_attention(model)
     kinds = config.texts("layer_types", length=num_layers(config), allowed=("linear_attention", "full_attention"))
     for i, kind in enumerate(kinds):

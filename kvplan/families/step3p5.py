@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, head_dim, num_layers, require, windows_by_layer_type
+from kvplan.families.common import attention, check_routed, head_dim, num_layers, require, windows_by_layer_type
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -21,6 +21,8 @@ def layers(model: Model) -> Iterator[Layer]:
     config = model.config
     count = num_layers(config)
     require(config, "use_moe_router_bias", "need_fp32_gate", "norm_expert_weight")
+    sparse = config.sequence("mlp_layer_types")
+    check_routed(model, lambda i: i < len(sparse) and sparse[i] == "sparse")
     kinds = config.texts("layer_types", length=count)
     full = config.integer("num_attention_heads")
     sliding = config.optional_integer("num_sliding_attention_heads", minimum=0) or full

@@ -152,6 +152,7 @@ def _check(c: Draft, part: dict[str, Any]) -> None:
     theta = part.get("rope_theta")
     if theta is not None and not (isinstance(theta, (int, float)) and abs(theta) < 2**63):
         raise c.error("rope_theta", f"must be a number, got {shown(theta)}")
-    size, factor = c.get("head_dim"), part.get("partial_rotary_factor", 1.0)
+    size = c.given.get("head_dim") or c.get("head_dim")  # the file's wins in the end, whatever the class computes
+    factor = part.get("partial_rotary_factor", 1.0)
     if isinstance(size, int) and isinstance(factor, (int, float)) and size > 4 and size % 2 and factor >= 1:
         raise c.error("head_dim", f"must be even for rotary positions, got {size}")

@@ -68,3 +68,8 @@ def test_without_the_window_every_layer_is_full(tmp_path: Path) -> None:
 def test_a_null_head_dim_is_not_divided_out(tmp_path: Path) -> None:
     with pytest.raises(KvplanError, match="head_dim must be an integer, got None"):
         rows(tmp_path, CONFIGS[0] | {"head_dim": None}, "H200")
+
+
+def test_an_odd_quotient_is_no_head_size_where_the_file_has_one(tmp_path: Path) -> None:
+    """5120 // 96 is 53; the engine plans heads of 64."""
+    assert {row[4] for row in rows(tmp_path, COHERE2 | {"hidden_size": 5120}, "H200")} == {64}

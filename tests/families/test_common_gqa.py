@@ -65,9 +65,6 @@ def test_an_unknown_layer_type_is_refused(tmp_path: Path) -> None:
 
 
 MROPE = {
-    "architectures": ["Qwen3_5ForCausalLM"],
-    "model_type": "qwen3_5_text",
-    "dtype": "bfloat16",
     "num_hidden_layers": 4,
     "rope_parameters": {
         "rope_type": "default",
@@ -81,8 +78,32 @@ MROPE = {
 @pytest.mark.parametrize(("size", "starts"), [(256, True), (128, False), (160, False)])
 def test_rotary_axes_fill_the_rotated_half_of_a_head(tmp_path: Path, size: int, starts: bool) -> None:
     """11 + 11 + 10 is half of 256 x 0.25; vLLM's MRotaryEmbedding asserts it."""
+    text = {**MROPE, "head_dim": size}
+    config = {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "dtype": "bfloat16"}
     if starts:
-        assert planned(tmp_path, {**MROPE, "head_dim": size}).selected == "main"
+        assert planned(tmp_path, {**config, "text_config": text}).selected == "main"
     else:
         with pytest.raises(KvplanError, match="mrope_section must add up to half"):
-            planned(tmp_path, {**MROPE, "head_dim": size})
+            planned(tmp_path, {**config, "text_config": text})
+    alone = {"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "dtype": "bfloat16"}
+    assert planned(tmp_path, {**alone, **text}).selected == "main"  # text-only classes drop the axes
+
+
+@pytest.mark.parametrize(("stages", "starts"), [(1, True), (2, True), (4, False)])
+def test_some_mixtures_of_experts_want_experts_on_every_pipeline_stage(
+    tmp_path: Path, stages: int, starts: bool
+) -> None:
+    """The engine, where the first of 4 stages has the dense layers 0 and 1: "No MoE layers found in the model."."""
+    config = {
+        "architectures": ["Glm4MoeForCausalLM"],
+        "model_type": "glm4_moe",
+        "dtype": "bfloat16",
+        "num_hidden_layers": 8,
+        "first_k_dense_replace": 3,
+        "head_dim": 128,
+    }
+    if starts:
+        assert planned(tmp_path, config, pipeline_parallel_size=stages).selected == "main"
+    else:
+        with pytest.raises(Refused, match="layers 0 to 1 have no routed experts"):
+            planned(tmp_path, config, pipeline_parallel_size=stages)
