@@ -46,11 +46,19 @@ def of_documents(documents: list[object]) -> Iterator[Launch]:
 
 def of_strings(document: object) -> Iterator[Launch]:
     """The starts in texts anywhere in a document: the run step of a pipeline, the serve line of a fleet file."""
+    outer = mapped_env(document)
     for node in nodes(document):
         values = list(node.values()) + [item for value in node.values() if isinstance(value, list) for item in value]
+        env = {**outer, **mapped_env(node)}
         for value in values:
             if isinstance(value, str) and "vllm" in value and " " in value:
-                yield from launches(value, None, 1)
+                yield from launches(value, env, 1)
+
+
+def mapped_env(node: object) -> dict[str, str]:
+    """The environment that a step of a pipeline or a task is given as a mapping."""
+    found = [node.get(key) for key in ("env", "envs")] if isinstance(node, dict) else []
+    return {name: value for each in found if isinstance(each, dict) for name, value in container_env(each).items()}
 
 
 def nodes(root: object) -> Iterator[dict[object, object]]:

@@ -40,6 +40,8 @@ def build(launch: Launch, directory: Path | None) -> Deployment:
     parsed = parse(prepare(launch.args, launch.serve, file_reader(launch, directory), notes), launch.serve)
     errors = [*notes.errors, *pasted(launch.args), *parsed.errors]
     model = model_of(parsed, launch.serve, errors)
+    if model is not None and re.match(r"--?[A-Za-z].*\s", model):
+        errors.append(f"{plain(model)!r} is one argument of several words: give each word as an argument of its own")
     errors += later_errors(parsed.values)
     options: dict[str, object] = {}
     ignored: list[str] = []

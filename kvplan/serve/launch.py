@@ -172,6 +172,13 @@ def container_option(words: list[str], index: int) -> tuple[str, str, int]:
     return name, "".join(words[index + 1 : index + 2]), index + 2
 
 
+def names_flags(words: list[str]) -> bool:
+    """Whether words hold a flag of vLLM: other programs serve too."""
+    from kvplan.serve.flagtable import option_strings
+
+    return any(word.partition("=")[0] in option_strings() for word in words)
+
+
 def of_image(
     image: str, entrypoint: str | None, tail: list[str], env: Mapping[str, str], nesting: int = 0
 ) -> Iterator[Launch]:
@@ -193,5 +200,7 @@ def of_image(
         )
     elif found:
         yield from found
+    elif tail[:1] == ["serve"] and names_flags(tail) and not OFFICIAL.search(image):
+        yield Launch(tail[1:], True, dict(env), [], {})
     elif "vllm" in image.lower() and (tail or OFFICIAL.search(image)):
         yield Launch(tail, True, dict(env), [], {})

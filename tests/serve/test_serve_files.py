@@ -268,6 +268,30 @@ def test_what_a_script_writes_or_hands_on_is_read(text: str) -> None:
     assert (deployment.model, deployment.options, deployment.errors) == ("org/m", {"tensor_parallel_size": 4}, ())
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (POD.replace("vllm/vllm-openai", "own/llm").replace("[org/m,", "[serve, org/m,"), "pod.yaml"),
+        ("docker run --gpus all own/llm serve org/m -tp 4", "the text"),
+        ("envs: {M: org/m}\nrun: |\n  vllm serve $M -tp 4\n", "task.yaml"),
+        ("jobs:\n  a:\n    steps:\n    - env: {TP: 4}\n      run: vllm serve org/m -tp $TP\n", "ci.yaml"),
+    ],
+)
+def test_an_image_of_ones_own_and_the_step_of_a_pipeline_are_read(text: str, name: str) -> None:
+    deployment = one(text, name)
+    assert (deployment.model, deployment.options, deployment.errors) == ("org/m", {"tensor_parallel_size": 4}, ())
+
+
+def test_another_program_that_serves_is_none_of_vllms() -> None:
+    with pytest.raises(KvplanError, match="no vLLM server is started here"):
+        read_text("docker run rayproject/ray serve run app:app")
+
+
+def test_all_flags_in_one_argument_are_told() -> None:
+    deployment = one(POD.replace('[org/m, -tp, "4"]', '["--model org/m -tp 4"]'), "pod.yaml")
+    assert deployment.errors[0].endswith("is one argument of several words: give each word as an argument of its own")
+
+
 def test_a_model_of_kserve_with_vllms_runtime_is_served_with_its_arguments() -> None:
     service = """apiVersion: serving.kserve.io/v1beta1
 kind: InferenceService
