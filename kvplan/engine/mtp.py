@@ -117,13 +117,14 @@ def as_drafter(root: Config) -> Config:
     if kind in ("nemotron_h", "nemotron_h_puzzle") and root.integer(_NEXTN, 0, minimum=0):
         return _apply(_Rule((kind,), "nemotron_h_mtp", "NemotronHMTPModel"), root)
     names = architectures(root)[:1]
-    if names == ["MistralLarge3ForCausalLM"]:
-        return root.replace(architectures=["EagleMistralLarge3ForCausalLM"])
     if kind == "muse_glimmer_assistant":
         return _muse_glimmer(root)
     for rule in _RULES:
         if (names[0] if names and rule.by_class else kind) in rule.names:
-            return _apply(rule, root)
+            root = _apply(rule, root)
+            break
+    if names == ["MistralLarge3ForCausalLM"]:
+        root = root.replace(architectures=["EagleMistralLarge3ForCausalLM"])
     return root
 
 

@@ -51,6 +51,7 @@ def test_use_swa_without_a_window_is_refused(tmp_path: Path) -> None:
 def test_a_speculators_config_of_two_kinds(tmp_path: Path) -> None:
     layer = {key: DFLASH[key] for key in DFLASH if key not in {"architectures", "dflash_config"}}
     layer |= {"layer_types": ["sliding_attention"] * 4 + ["full_attention"], "sliding_window": 2048}
+    layer |= {"hidden_act": "silu", "rms_norm_eps": 1e-6, "intermediate_size": 12288}
     config = {
         "architectures": ["dflashSpeculator"],
         "speculators_model_type": "dflash",

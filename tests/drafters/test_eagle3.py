@@ -38,7 +38,14 @@ SPECULATORS = {
         "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 3}],
         "verifier": {"name_or_path": QWEN},
     },
-    "transformer_layer_config": {**LLAMA_DRAFTER, "head_dim": 128, "vocab_size": 151936},
+    "transformer_layer_config": {
+        **LLAMA_DRAFTER,
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "intermediate_size": 12288,
+    },
     "draft_vocab_size": 32000,
     "mask_token_id": 151669,
 }
