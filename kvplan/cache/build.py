@@ -267,6 +267,11 @@ def make_spec(placed: Placed, env: BackendEnv, sizes: BlockSizes, grid: int | No
     """The spec of one placed layer, adjusted by its backend; None where it caches nothing."""
     model, layer = placed.model, placed.layer
     if isinstance(layer, StateLayer):
+        if sizes.mamba_block_size is None:
+            raise Refused(
+                f"{model.root.where} does not count as a hybrid model (its layer_types name attention only), so vLLM "
+                f"gives the state layer {layer.name} no block and does not start; correct layer_types."
+            )
         return specs.state_spec(
             layer,
             sizes,

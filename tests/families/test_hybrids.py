@@ -64,3 +64,11 @@ def test_nemotron_hs_window_is_every_attention_layers(tmp_path: Path) -> None:
         "mamba",
         "full_attention",
     ]
+
+
+def test_states_of_a_model_that_the_outer_layer_types_call_plain_attention_have_no_block(tmp_path: Path) -> None:
+    """`ModelConfig.is_hybrid` reads the whole config's layer_types; `MambaBase.get_kv_cache_spec` asserts a block."""
+    config = {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "dtype": "bfloat16"}
+    assert planned(tmp_path, config).selected == "main"
+    with pytest.raises(KvplanError, match="does not count as a hybrid model"):
+        planned(tmp_path, {**config, "layer_types": ["full_attention"] * 32})
