@@ -22,6 +22,11 @@ _REQUIRED = {
     "longrope": ("short_factor", "long_factor", "original_max_position_embeddings"),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
 }
+_WITHOUT = frozenset(
+    ("falcon_mamba", "granitemoehybrid", "jamba", "kimi_linear", "mamba", "mamba2", "nemotron_h", "whisper", "zamba2")
+)
+"""Model types whose layers have no rotary positions, or leave them out on request."""
+_WITHOUT_IF_NULL = _WITHOUT | {"glm5_next", "glm5_next_text", "olmo_hybrid"}
 
 
 def standardize(c: Draft, style: str | None) -> None:
@@ -149,10 +154,18 @@ def _check(c: Draft, part: dict[str, Any]) -> None:
     missing = [key for key in _REQUIRED.get(kind, ()) if key not in part]
     if missing:
         raise c.error("rope_parameters", f"of type {kind} lacks {', '.join(missing)}")
-    theta = part.get("rope_theta")
-    if theta is not None and not (isinstance(theta, (int, float)) and abs(theta) < 2**63):
-        raise c.error("rope_theta", f"must be a number, got {shown(theta)}")
+    _check_theta(c, part)
     size = c.given.get("head_dim") or c.get("head_dim")  # the file's wins in the end, whatever the class computes
     factor = part.get("partial_rotary_factor", 1.0)
     if isinstance(size, int) and isinstance(factor, (int, float)) and size > 4 and size % 2 and factor >= 1:
         raise c.error("head_dim", f"must be even for rotary positions, got {size}")
+
+
+def _check_theta(c: Draft, part: dict[str, Any]) -> None:
+    """The base of the rotary positions: an explicit null is none, and the model cannot be built with it."""
+    kind, theta = str(c.get("model_type")), part.get("rope_theta")
+    null = "rope_theta" in part or (c.raw.get("rope_theta", 0) is None and "rope_parameters" in c.defaults)
+    if theta is None and (kind in _WITHOUT_IF_NULL or not null):
+        return
+    if kind not in _WITHOUT and not (isinstance(theta, (int, float)) and abs(theta) < 2**63):
+        raise c.error("rope_theta", f"must be a number, got {shown(theta)}")

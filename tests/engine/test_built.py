@@ -25,7 +25,7 @@ def test_an_encoder_flag_that_is_no_flag_is_refused(value: Any) -> None:
         resolved({**LLAMA, "is_encoder_decoder": value})
 
 
-@pytest.mark.parametrize("value", ["10000", [], {}, 10**20])
+@pytest.mark.parametrize("value", ["10000", [], {}, 10**20, None])
 def test_a_base_of_the_rotary_positions_must_be_a_number(value: Any) -> None:
     source = Source("m", "path", {**LLAMA, "intermediate_size": 8, "rope_theta": value}, "config.json")
     with pytest.raises(KvplanError, match="rope_theta must be a number"):
@@ -36,3 +36,8 @@ def test_a_base_of_the_rotary_positions_must_be_a_number(value: Any) -> None:
 def test_what_counts_as_a_number_is_read(value: Any) -> None:
     source = Source("m", "path", {**LLAMA, "intermediate_size": 8, "rope_theta": value}, "config.json")
     assert read(source).root.get("rope_parameters") == {"rope_theta": value, "rope_type": "default"}
+
+
+def test_a_null_base_means_none_where_the_layers_need_none() -> None:
+    hybrid = {"model_type": "olmo_hybrid", "layer_types": ["linear_attention", "full_attention"]}
+    read(Source("m", "path", {**hybrid, "num_hidden_layers": 2, "rope_theta": None}, "config.json"))
