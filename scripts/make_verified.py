@@ -58,11 +58,16 @@ def named_architecture(id: str | None) -> str | None:
 
 
 def subjects(golden: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
-    """Kind, architecture and id of the models of a deployment; a drafter also under the name in its own config."""
-    yield "target", golden["architecture"], golden["model"]
+    """Kind, architecture and id of the models of a deployment; a drafter also under the name in its own config.
+
+    A speculators drafter that is served in its target's place is the drafter, and its target has no id.
+    """
     drafter = golden["drafter"]
+    drafting = golden.get("options", {}).get("speculative_config")
+    served_alone = drafter is not None and drafting is None
+    yield "target", golden["architecture"], None if served_alone else golden["model"]
     if drafter and drafter["architecture"]:
-        id = golden["options"]["speculative_config"].get("model")
+        id = golden["model"] if drafting is None else drafting.get("model")
         if drafter["method"] == "draft_model":
             yield "target", drafter["architecture"], id  # a plain draft model is a target's class
             return

@@ -44,7 +44,7 @@ def main() -> int:
     arguments = _arguments()
     cases = chosen(arguments)
     checkpoints = Checkpoints(arguments.configs)
-    record.prepare(arguments.packages)
+    record.prepare(checkpoints.hub_cache, arguments.packages)
     version, begun, failed, made, other = record.vllm_version(), time.monotonic(), 0, 0, 0
     for case in cases:
         path = arguments.goldens / f"{architecture_of(case, checkpoints)}.jsonl"

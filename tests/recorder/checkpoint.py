@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvplan.sources import resolve
+from kvplan.sources.bundled import find
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
@@ -36,7 +37,23 @@ class Checkpoints:
             files = {"config.json": source.config, **source.facts.get("files", {})}
             for file, content in files.items():
                 (folder / file).write_text(json.dumps(content))
+            self._cache_target(source.config.get("speculators_config"))
         return str(folder)
+
+    @property
+    def hub_cache(self) -> str:
+        """A Hugging Face cache with the targets that speculators drafters name: vLLM takes these by id only."""
+        return str(Path(self._root.name) / "hub")
+
+    def _cache_target(self, speculators: Any) -> None:
+        target = ((speculators or {}).get("verifier") or {}).get("name_or_path")
+        if isinstance(target, str) and find(target) is not None:
+            cached = Path(self.hub_cache) / f"models--{target.replace('/', '--')}"
+            (cached / "refs").mkdir(parents=True, exist_ok=True)
+            (cached / "refs" / "main").write_text("0")
+            (cached / "snapshots").mkdir(exist_ok=True)
+            if not (cached / "snapshots" / "0").exists():
+                (cached / "snapshots" / "0").symlink_to(self.path(target))
 
 
 def register_unknown_types(config: Any) -> None:

@@ -48,13 +48,15 @@ def in_child(work: Callable[[], dict[str, Any]], quiet: bool = True) -> dict[str
     return made
 
 
-def prepare(packages: str | None = None) -> None:
+def prepare(hub_cache: str, packages: str | None = None) -> None:
     """Import what every case needs, once: cases are recorded in forks of this process.
 
-    ``packages`` is a directory with packages that are not installed beside vLLM.
+    ``hub_cache`` is all that vLLM finds of the Hugging Face hub; ``packages`` is a directory with packages that are not
+    installed beside vLLM.
     """
     from kvplan import gpus
 
+    os.environ |= {"HF_HUB_CACHE": hub_cache, "HF_HUB_OFFLINE": "1"}
     device.install(gpus.find("B200"), packages)
     ranks.prepare()
     import vllm.engine.arg_utils
