@@ -138,5 +138,5 @@ def test_a_broken_field_is_named(tmp_path: Path, config: dict[str, Any], named: 
 
 
 def test_the_heads_of_the_states_must_divide(tmp_path: Path) -> None:
-    with pytest.raises(KvplanError, match=r"linear attention heads \(6\)"):
+    with pytest.raises(KvplanError, match=r"\(6\) cannot be split over --tensor-parallel-size 4"):
         planned(tmp_path, linear(num_heads=6), "H200", tensor_parallel_size=4)
