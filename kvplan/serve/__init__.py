@@ -5,9 +5,9 @@ read_arguments reads what follows `vllm serve`; planner_options turns a Deployme
 it cannot.
 
 Modules, in the order in which they build on each other: marks (variables without a value), flags and fields (vLLM's
-tables), flagtable, values and jsonfields (conversions), messages, prepare and argparser (vLLM's parser), later (checks
-after it), touch (what a flag does to the cache), start, deployment, expansions, scope, words, script, builtins and
-shell (scripts), launch, containers, units and dockerfiles (where a server is started), read, plannable.
+tables), flagtable, values and jsonfields (conversions), messages, prepare and argparser (vLLM's parser), together and
+later (checks after it), touch (what a flag does to the cache), start, deployment, expansions, scope, words, script,
+builtins and shell (scripts), launch, containers, units and dockerfiles (where a server is started), read, plannable.
 """
 
 from __future__ import annotations

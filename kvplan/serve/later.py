@@ -10,6 +10,7 @@ from kvplan.serve.flags import VLLM_VERSION
 from kvplan.serve.flagtable import flag_name
 from kvplan.serve.jsonfields import Misfit, fit, fit_config, near, shown
 from kvplan.serve.marks import is_marked
+from kvplan.serve.together import together_errors
 
 # (flag, flag of a JSON object, key in it): vLLM takes one of the two.
 EXCLUSIVE = (
@@ -32,7 +33,7 @@ NAMES = {
 def later_errors(values: Mapping[str, object]) -> list[str]:
     """One sentence for each value that parses and that vLLM refuses afterwards."""
     errors = [error for dest, value in values.items() if (error := later_error(dest, value))]
-    return errors + exclusive_errors(values)
+    return errors + exclusive_errors(values) + together_errors(values)
 
 
 def later_error(dest: str, value: object) -> str | None:

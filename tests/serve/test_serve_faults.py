@@ -92,6 +92,38 @@ def test_a_variable_that_a_condition_sets_is_a_fault() -> None:
     assert "$EXTRA is set under a condition" in deployment.errors[0]
 
 
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        ("--enable-auto-tool-choice", "needs --tool-call-parser"),
+        ("--enable-auto-tool-choice --tool-call-parser hermes2", "did you mean hermes?"),
+        ("--tool-call-parser hermes2", None),
+        ("--enable-auto-tool-choice --tool-call-parser own --tool-parser-plugin own.py", None),
+        ("--reasoning-parser qwen", "did you mean qwen3?"),
+        ("--reasoning-parser none", None),
+        ("--reasoning-parser $P", None),
+        ("--enable-log-outputs", "needs --enable-log-requests"),
+        ("--enable-log-outputs --enable-log-requests", None),
+        ("--enable-eplb -dp 8", "needs --enable-expert-parallel"),
+        ("--enable-eplb --enable-expert-parallel", "needs experts on several ranks"),
+        ("--enable-eplb --enable-expert-parallel -dp 8", None),
+        ("--enable-eplb --enable-expert-parallel -tp $TP", None),
+        ("--eplb-config '{\"num_redundant_experts\": 2}'", "needs --enable-eplb"),
+        ("--data-parallel-size 2 --data-parallel-size-local 4", "is more than --data-parallel-size"),
+        ("--data-parallel-size 16 --data-parallel-size-local 8 --data-parallel-start-rank 8 --headless", None),
+        ("--headless --api-server-count 2", "starts no API server"),
+        ("--hf-overrides a=1", "is no JSON object"),
+        ("--hf-overrides $O", None),
+        ("--hf-overrides.a 1", None),
+        ("--collect-detailed-traces all", "needs --otlp-traces-endpoint"),
+    ],
+)
+def test_flags_that_go_together_and_names_that_are_looked_up(flags: str, part: str | None) -> None:
+    errors = one(f"vllm serve M {flags}").errors
+    assert len(errors) == (0 if part is None else 1), errors
+    assert part is None or part in errors[0]
+
+
 def test_a_plan_takes_planned_options_with_vllms_rewriting_done() -> None:
     deployment = one(
         "vllm serve M --max-model-len auto --spec-method mtp --spec-tokens 2 --cudagraph-capture-sizes 1 2 --port 1 "
