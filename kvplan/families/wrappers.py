@@ -6,8 +6,10 @@ of text_config (`with_hf_config` of config/vllm.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvplan.errors import Refused
 from kvplan.families.common import nested
 from kvplan.families.mistral3 import text_architecture
 from kvplan.families.registry import Traits
@@ -34,36 +36,75 @@ ARCHITECTURES = (
     "PaliGemmaForConditionalGeneration",
     "Qwen2AudioForConditionalGeneration",
     "Qwen2VLForConditionalGeneration",
-    "Qwen2_5OmniModel",
     "SmolVLMForConditionalGeneration",
 )
 
 
 _STACK = "model.text_model"
+_CLIP = {"num_attention_heads": 12, "intermediate_size": 3072}
+"""Defaults of CLIP's and SigLIP's own config classes."""
+
+
+class _Tower(NamedTuple):
+    """What of a tower must divide by the ranks, with the values where the file has no section for it."""
+
+    usual: Mapping[str, int]
+    section: str = "vision_config"
+    partly: Mapping[str, int] | None = None
+    """Values where the file has the section and lacks the field; None: the same."""
+
+
+def _heads(heads: int, width: int, *, clip: bool = False) -> _Tower:
+    return _Tower({"num_attention_heads": heads, "intermediate_size": width}, partly=_CLIP if clip else None)
 
 
 class _Wrapper(NamedTuple):
     text: str = ""
     """Architecture of the text model; empty: text_config's."""
     prefix: str = "language_model"
+    tower: _Tower | None = None
+    """None: no rank holds a part of it, or it stays whole where it does not divide."""
 
 
+_GLM_TOWER = _Tower({"num_heads": 12, "intermediate_size": 13696, "out_hidden_size": 4096})
+_GRANITE_TOWER = _Tower({"num_heads": 8, "hidden_dim": 1024, "output_dim": 42}, "encoder_config")
 _WRAPPERS = {
-    "AriaForConditionalGeneration": _Wrapper("LlamaForCausalLM"),
+    "AriaForConditionalGeneration": _Wrapper("LlamaForCausalLM", tower=_heads(16, 3072)),
     "AudioFlamingo3ForConditionalGeneration": _Wrapper("Qwen2ForCausalLM"),
-    "Glm4vForConditionalGeneration": _Wrapper("Glm4ForCausalLM"),
-    "Glm4vMoeForConditionalGeneration": _Wrapper("Glm4MoeForCausalLM"),
-    "GlmAsrForConditionalGeneration": _Wrapper("LlamaForCausalLM"),
-    "Idefics3ForConditionalGeneration": _Wrapper("LlamaForCausalLM", _STACK),
-    "KimiVLForConditionalGeneration": _Wrapper("DeepseekV2ForCausalLM"),
-    "Lfm2VlForConditionalGeneration": _Wrapper("Lfm2ForCausalLM", "language"),
-    "PaddleOCRVLForConditionalGeneration": _Wrapper("Ernie4_5ForCausalLM"),
+    "Cohere2VisionForConditionalGeneration": _Wrapper(tower=_heads(12, 3072)),
+    "Glm4vForConditionalGeneration": _Wrapper("Glm4ForCausalLM", tower=_GLM_TOWER),
+    "Glm4vMoeForConditionalGeneration": _Wrapper("Glm4MoeForCausalLM", tower=_GLM_TOWER),
+    "GlmAsrForConditionalGeneration": _Wrapper(
+        "LlamaForCausalLM", tower=_Tower({"num_attention_heads": 20, "intermediate_size": 5120}, "audio_config")
+    ),
+    "GraniteSpeechForConditionalGeneration": _Wrapper(tower=_GRANITE_TOWER),
+    "Idefics3ForConditionalGeneration": _Wrapper("LlamaForCausalLM", _STACK, _heads(16, 3072)),
+    "InternVLChatModel": _Wrapper(tower=_Tower({"intermediate_size": 12800})),
+    "InternVLForConditionalGeneration": _Wrapper(tower=_heads(16, 4096)),
+    "KimiVLForConditionalGeneration": _Wrapper("DeepseekV2ForCausalLM", tower=_heads(16, 4304)),
+    "Lfm2VlForConditionalGeneration": _Wrapper("Lfm2ForCausalLM", "language", _heads(12, 3072)),
+    "LlavaNextForConditionalGeneration": _Wrapper(tower=_heads(16, 4096, clip=True)),
+    "LlavaNextVideoForConditionalGeneration": _Wrapper(tower=_heads(16, 4096, clip=True)),
+    "LlavaOnevisionForConditionalGeneration": _Wrapper(tower=_heads(16, 4304, clip=True)),
+    "PaddleOCRVLForConditionalGeneration": _Wrapper("Ernie4_5ForCausalLM", tower=_heads(16, 4304)),
+    "PaliGemmaForConditionalGeneration": _Wrapper(tower=_heads(16, 4096, clip=True)),
     "Qwen2AudioForConditionalGeneration": _Wrapper("Qwen2ForCausalLM"),
-    "Qwen2VLForConditionalGeneration": _Wrapper("Qwen2ForCausalLM"),
-    "Qwen2_5OmniModel": _Wrapper("Qwen2ForCausalLM"),
-    "SmolVLMForConditionalGeneration": _Wrapper("LlamaForCausalLM", _STACK),
+    "Qwen2VLForConditionalGeneration": _Wrapper("Qwen2ForCausalLM", tower=_Tower({"num_heads": 16, "embed_dim": 1280})),
+    "SmolVLMForConditionalGeneration": _Wrapper("LlamaForCausalLM", _STACK, _heads(16, 3072)),
 }
-"""Wrappers whose text model does not follow from text_config, or that call it otherwise."""
+
+
+def check_tower(model: Model, tower: _Tower) -> None:
+    """Refused where a tower that is split over the ranks does not divide; it is built whatever the deployment takes."""
+    section, tp = model.root.section(tower.section), model.tensor_parallel_size
+    usual = tower.usual if section is None else tower.partly or tower.usual
+    for field in tower.usual:
+        value = usual[field] if section is None else section.integer(field, usual[field])
+        if value % tp:
+            raise Refused(
+                f"{model.root.where}: {tower.section}.{field} {value} cannot be split over --tensor-parallel-size "
+                f"{tp}; choose a size that divides it."
+            )
 
 
 def traits(architecture: str) -> Traits:
@@ -72,7 +113,9 @@ def traits(architecture: str) -> Traits:
 
 
 def layers(model: Model) -> list[Layer]:
-    found = _WRAPPERS.get(model.architecture, _Wrapper())
+    found = _WRAPPERS[model.architecture]
+    if found.tower is not None:
+        check_tower(model, found.tower)
     text = found.text or text_architecture(model)
     if found.prefix != _STACK:
         return nested(model, text, found.prefix)
