@@ -59,3 +59,11 @@ def test_on_hopper_layers_of_two_head_sizes_take_a_cache_format_that_only_the_co
         ("FLASH_ATTN_DIFFKV", "full_attention", 20480),
         ("FLASH_ATTN_DIFFKV", "sliding_window", 40960),
     }
+
+
+def test_triton_takes_layers_of_two_head_sizes_over_fp8_alone() -> None:
+    """The engine: "TritonAttentionDiffKVBackend supports only fp8/fp8_e4m3 quantized KV cache"."""
+    args = EngineArgs("XiaomiMiMo/MiMo-V2-Flash", attention_backend="TRITON_ATTN_DIFFKV", kv_cache_dtype="fp8")
+    assert plan(PlanRequest(args, gpu="B200", offline=True)).selected == "main"
+    with pytest.raises(Refused, match="TRITON_ATTN_DIFFKV does not support --kv-cache-dtype nvfp4"):
+        plan(PlanRequest(args._replace(kv_cache_dtype="nvfp4"), gpu="B200", offline=True))
