@@ -9,8 +9,9 @@ from kvplan.families.common import num_layers
 from kvplan.weights.builder import Builder
 
 FIRST, TIED, SHARED, WIDELY_SHARED, ALWAYS, LAST, NEVER = "first", "tied", "shared", "widely", "always", "last", "never"
+DRAFTED = "drafted"
 """Stages that hold a part: the first; the first and, where the head is tied, the last; so too for a drafter that shares
-the embedding; all; the last; none."""
+the embedding; all; the last; none. ``drafted``: the first, and the last for such a drafter alone."""
 _SHARING = frozenset(("eagle", "eagle3", "dflash", "dspark"))
 
 
@@ -43,6 +44,8 @@ def is_on(b: Builder, where: str) -> bool:
     """Whether the stage being built holds a part."""
     if where in (TIED, SHARED):
         return b.first or (b.last and (tied(b) or (where == SHARED and _drafter_shares(b))))
+    if where == DRAFTED:
+        return b.first or (b.last and _drafter_shares(b))
     if where == WIDELY_SHARED:
         return b.first or (b.last and _drafter_shares(b, modules=b.model.engine.use_v2_model_runner))
     return where == ALWAYS or (where == FIRST and b.first) or (where == LAST and b.last)

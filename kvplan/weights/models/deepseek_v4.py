@@ -12,7 +12,7 @@ from kvplan.families.deepseek_v4 import attention_backend, rates
 from kvplan.model import Model
 from kvplan.weights.attention import rope_parameters
 from kvplan.weights.builder import Builder
-from kvplan.weights.decoder import SHARED, Frame, decoder
+from kvplan.weights.decoder import DRAFTED, Frame, decoder
 from kvplan.weights.models.glm5_next import streams
 from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import Packed
@@ -38,7 +38,7 @@ def weights(b: Builder) -> None:
     def layer_of(b: Builder, prefix: str, index: int) -> None:
         layer(b, prefix, index, compressed[index])
 
-    decoder(b, layer_of, Frame(embed_on=SHARED), tie=False)
+    decoder(b, layer_of, Frame(embed_on=DRAFTED), tie=False)
     head_streams(b, "model")
 
 

@@ -45,11 +45,11 @@ def weights(b: Builder) -> None:
         frame = _EVERYWHERE._replace(norm_bias=True, head_bias=True, head_quantized=False)
         decoder(b, _phimoe_layer, frame, tie=False)
     elif architecture == "Glm4MoeForCausalLM":
-        decoder(b, glm4_moe_layer, _ENDS)
+        decoder(b, glm4_moe_layer, _ENDS, tie=False)
     elif architecture == "Ernie4_5_MoeForCausalLM":
         decoder(b, _ernie_layer, _ENDS)
     else:
-        decoder(b, _minimax_layer, _ENDS)
+        decoder(b, _minimax_layer, _ENDS, tie=False)
 
 
 def _mixtral_layer(b: Builder, prefix: str, index: int) -> None:

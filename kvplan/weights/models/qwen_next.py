@@ -54,8 +54,10 @@ def weights(b: Builder) -> None:
     if b.model.architecture.endswith("ForConditionalGeneration"):
         vision_of(b)
         outer = "language_model."
-    head_on = ALWAYS if b.model.architecture == "Qwen3NextForCausalLM" else LAST
-    tie = b.config.truthy("tie_word_embeddings")  # the wrappers hand their own config on: the text model's word counts
+    first = b.model.architecture == "Qwen3NextForCausalLM"
+    head_on = ALWAYS if first else LAST
+    # the wrappers hand their own config on: the text model's word counts
+    tie = b.config.truthy("tie_word_embeddings") and not first
     decoder(b, _layer, _FRAME._replace(outer=outer, head_on=head_on), tie=tie)
 
 

@@ -5,7 +5,7 @@ Source: vllm/model_executor/layers/quantization/compressed_tensors/compressed_te
 
 from __future__ import annotations
 
-from kvplan.errors import Refused
+from kvplan.errors import DoesNotStart, Refused
 from kvplan.weights.parts import Experts, Tensor
 from kvplan.weights.quant.base import expert_biases
 from kvplan.weights.quant.compressed_groups import (
@@ -106,6 +106,12 @@ def _expert_nvfp4(layer: Experts) -> tuple[Tensor, ...]:
 
 
 def _expert_fp8(layer: Experts, weights: Args, inputs: Args) -> tuple[Tensor, ...]:
+    token = weights.strategy == "channel" and inputs.strategy == "token" and inputs.dynamic
+    if weights.strategy != "block" and not token and (weights.strategy, inputs.strategy) != ("tensor", "tensor"):
+        raise DoesNotStart(
+            f"{layer.prefix}: vLLM takes FP8 experts with scales by tensor, by channel and token, or by block; not "
+            f"weights by {weights.strategy} with inputs by {inputs.strategy}."
+        )
     up, down = _sizes(layer)
     tensors = (Tensor("w13_weight", up * layer.hidden, FP8), Tensor("w2_weight", down * layer.intermediate, FP8))
     scales = (*tensors, *_expert_fp8_scales(layer, weights))

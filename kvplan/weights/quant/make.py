@@ -204,6 +204,12 @@ def _mxfp8(settings: Mapping[str, Any], packed: Packed, renames: Renames | None)
     return _modelopt({"quantization": inner}, packed, renames)
 
 
+def _quark(settings: Mapping[str, Any], packed: Packed, renames: Renames | None) -> Unquantized:
+    from kvplan.weights.quant.quark import make_quark
+
+    return make_quark(settings, packed, renames)
+
+
 def positive(settings: Mapping[str, Any], key: str, default: int) -> int:
     """A positive integer, or its default where the key is missing or null."""
     value = settings.get(key)
@@ -247,5 +253,6 @@ _MAKERS = {
     "modelopt_mixed": _modelopt,
     "modelopt_mxfp8": _mxfp8,
     "mxfp4": _mxfp4,
+    "quark": _quark,
 }
 """vLLM's method names."""
