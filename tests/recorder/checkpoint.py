@@ -20,6 +20,10 @@ class Checkpoints:
         self._root = tempfile.TemporaryDirectory(prefix="kvplan-recorder-")
         self._extra = extra_configs
 
+    def close(self) -> None:
+        """Remove the directories now."""
+        self._root.cleanup()
+
     def _extra_file(self, name: str) -> Path | None:
         file = self._extra / f"{name}.json" if self._extra else None
         return file if file is not None and file.is_file() else None
