@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvplan.engine.facts import model_type
+from kvplan.engine.schemes import check_scheme, orders_groups
 from kvplan.errors import Refused
 from kvplan.gpus import Gpu
 from kvplan.hf.config import Config
@@ -68,17 +69,6 @@ _WITHOUT_CHECKPOINT = frozenset(
 )
 """Methods that quantise an unquantised checkpoint while it is loaded (`get_quant_config` needs no file for them)."""
 _DEPRECATED = ("fbgemm_fp8", "fp_quant")
-_REQUIRED: dict[str, tuple[tuple[str, ...], ...]] = {
-    "fp8": (("activation_scheme",),),
-    "deepseek_v4_fp8": (("activation_scheme",),),
-    **dict.fromkeys(("auto_gptq", "gptq", "gptq_marlin"), (("bits",), ("group_size",), ("desc_act",), ("sym",))),
-    **dict.fromkeys(
-        ("auto_awq", "awq", "awq_marlin"), (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",))
-    ),
-    "inc": (("bits",), ("group_size",)),
-    "moe_wna16": (("quant_method",), ("bits",), ("group_size",)),
-}
-"""Method -> the keys without which it does not load, each under any of its names (`from_config`)."""
 _MODELOPT = {
     "FP8": "modelopt",
     "FP8_PER_CHANNEL_PER_TOKEN": "modelopt",
@@ -177,21 +167,8 @@ def resolve_quantization(
         scheme = from_file(method) or scheme
     if scheme is None:
         raise Refused(f"--quantization {method}: {root.where} names no quantisation, and vLLM finds none beside it.")
-    _check_keys(root, scheme, method)
+    check_scheme(root, scheme, method)
     return method
-
-
-def _check_keys(root: Config, scheme: Mapping[str, Any], method: str) -> None:
-    for names in _REQUIRED.get(method, ()):
-        if not any(name in scheme for name in names):
-            raise root.error("quantization_config", f"has no {' or '.join(names)}, which {method} needs")
-    if method.startswith("modelopt"):
-        inner = scheme.get("quantization")
-        if not (inner if isinstance(inner, Mapping) else scheme).get("quant_algo"):
-            raise root.error("quantization_config", f"has no quant_algo, which {method} needs")
-    layers = scheme.get("quantization", scheme)
-    if method == "modelopt_mixed" and not (isinstance(layers, Mapping) and layers.get("quantized_layers")):
-        raise root.error("quantization_config", "has no quantized_layers, nor has an hf_quant_config.json beside it")
 
 
 def _claimed_by(root: Config, scheme: Mapping[str, Any], requested: str | None) -> str | None:
@@ -207,7 +184,7 @@ def _claimed_by(root: Config, scheme: Mapping[str, Any], requested: str | None) 
         return "auto_awq"
     if stated == "auto-round":
         return "inc"
-    if requested == "moe_wna16" and stated in ("gptq", "awq"):
+    if requested == "moe_wna16" and _fits_moe_wna16(stated, scheme):
         return "moe_wna16"
     algorithm = _modelopt_algorithm(scheme)
     if algorithm is not None:
@@ -219,6 +196,13 @@ def _claimed_by(root: Config, scheme: Mapping[str, Any], requested: str | None) 
     if stated == "compressed-tensors" and kind == "kimi_k3" and scheme.get("format") == "mxfp4-pack-quantized":
         return "mxfp4"
     return None
+
+
+def _fits_moe_wna16(stated: str, scheme: Mapping[str, Any]) -> bool:
+    """`is_moe_wna16_compatible` on a GPU that the method runs on."""
+    if stated == "gptq":
+        return scheme.get("bits") in (4, 8) and not orders_groups(scheme)
+    return stated == "awq" and scheme.get("bits") == 4
 
 
 def _modelopt_algorithm(scheme: Mapping[str, Any]) -> str | None:

@@ -10,6 +10,7 @@ from kvplan.engine.kv_cache_dtype import checkpoint_cache_dtype
 from kvplan.errors import KvplanError, Refused
 from tests.engine.deployments import B200, DEEPSEEK, H200, L4, LLAMA, QWEN3_5, T4, resolved
 
+NESTED = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}
 FP8_KV = {"dynamic": False, "num_bits": 8, "type": "float"}
 
 
@@ -105,7 +106,7 @@ def test_gemma2_is_not_run_in_float16() -> None:
         ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "NVFP4"}, "modelopt_fp4", "nvfp4"),
         ({"quant_method": "modelopt", "quant_algo": "MXFP8"}, "modelopt_mxfp8", "auto"),
         (
-            {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}},
+            {"producer": {"name": "modelopt"}, "quantization": NESTED},
             "modelopt_fp4",
             "fp8_e4m3",
         ),
