@@ -99,7 +99,12 @@ def resolve_model_runner(args: EngineArgs, speculative: Speculative | None) -> b
 
 
 def check_model_runner(args: EngineArgs, speculative: Speculative | None, use_v2: bool, async_scheduling: bool) -> None:
-    """Refused where the runner that was chosen lacks a feature."""
+    """Refused where the runner that was chosen lacks a feature, or drafting another option rules out."""
+    if speculative is not None and speculative.use_eagle and args.additional_flags.get("kv_sharing_fast_prefill"):
+        raise Refused(
+            f"--kv-sharing-fast-prefill does not work with speculative method {speculative.method}, which needs every "
+            "prompt token's hidden state; leave one of them out."
+        )
     missing = _v2_unsupported(args, speculative) if use_v2 else _v1_unsupported(args, speculative, async_scheduling)
     if missing:
         name, other = ("V2", "0") if use_v2 else ("V1", "1")

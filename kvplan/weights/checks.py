@@ -102,6 +102,10 @@ _SCALED = frozenset(("fp8", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"))
 """Methods with a scale for a block or group of weights, of which a rank needs whole ones."""
 
 
+_SPLITS_ALIKE = frozenset(("enable_lora", "cpu_offload_gb", "offload_group_size", "enable_eplb"))
+"""Flags that add tensors or move them, and leave what a rank holds of a layer's own."""
+
+
 def check(config: EngineConfig, target: Source, drafter: Source | None) -> None:
     """Raises DoesNotStart where a size does not divide over the ranks, or a scheme's blocks do not divide a rank's.
 
@@ -110,6 +114,8 @@ def check(config: EngineConfig, target: Source, drafter: Source | None) -> None:
     scaled = config.quantization in _SCALED
     if not scaled and not _may_not_divide(config):
         return
+    flags = {name: value for name, value in config.args.additional_flags.items() if name not in _SPLITS_ALIKE}
+    config = config._replace(args=config.args._replace(additional_flags=flags))
     for each in (config, config._replace(quantization=None))[not scaled :]:
         try:
             stages(each, target, drafter)

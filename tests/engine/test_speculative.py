@@ -224,6 +224,15 @@ def test_what_the_v1_runner_lacks(options: dict[str, Any], missing: str) -> None
         resolved(LLAMA, drafter, speculative_config=config, env={"VLLM_USE_V2_MODEL_RUNNER": "0"})
 
 
+def test_fast_prefill_of_shared_caches_leaves_drafters_without_hidden_states() -> None:
+    flags = {"kv_sharing_fast_prefill": True}
+    ngram = {"method": "ngram", "num_speculative_tokens": 3}
+    assert resolved(LLAMA, speculative_config=ngram, additional_flags=flags).speculative is not None
+    eagle = {"method": "eagle3", "model": "some/drafter", "num_speculative_tokens": 3}
+    with pytest.raises(Refused, match="--kv-sharing-fast-prefill does not work with speculative method eagle3"):
+        resolved(LLAMA, EAGLE3, speculative_config=eagle, additional_flags=flags)
+
+
 SPECULATOR = {
     "speculators_model_type": "eagle3",
     "speculators_config": {

@@ -28,6 +28,8 @@ def test_a_vision_tower_whose_projection_has_no_whole_blocks_keeps_vllm_from_sta
     """The engine: "Weight input_size_per_partition = 576 is not divisible by weight quantization block_k = 128"."""
     with pytest.raises(DoesNotStart, match=rf"visual.blocks.0.attn.proj: a rank's input size {1152 // tp} "):
         planned(quantised_tower, tp)
+    with pytest.raises(DoesNotStart):  # adapters split no layer otherwise
+        planned(quantised_tower, tp, additional_flags={"enable_lora": True})
 
 
 def test_without_the_tower_the_split_or_its_quantisation_it_starts(quantised_tower):
