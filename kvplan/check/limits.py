@@ -55,10 +55,21 @@ def failures(planned: Planned, figures: Figures, limits: Sequence[Limit]) -> lis
 
 
 def _no_start(least: _Measured, most: _Measured | None, line: int, budget: Budget | None) -> Failure:
-    why = error_words(least.figures.error or "")
+    why = _no_room(budget) or error_words(least.figures.error or "")
     if most is None or not most.figures.starts:
         return Failure("must_start", False, True, f"it does not start: {why}", line)
     return Failure("must_start", False, True, f"it may not start ({why.rstrip('.')}){_unsure(budget)}.", line, True)
+
+
+def _no_room(budget: Budget | None) -> str | None:
+    """Where the weights leave the KV cache nothing, whatever else a start-up takes."""
+    if budget is None or min(budget.interval[-1]):
+        return None
+    weights = max(stage.total for stage in budget.weights)
+    return (
+        f"of the {gib(budget.requested_bytes)} that --gpu-memory-utilization {budget.gpu_memory_utilization:g} asks "
+        f"for, {gib(weights)} of weights and what else a start-up takes leave no KV cache."
+    )
 
 
 def _failed(limit: Limit, least: _Measured, most: _Measured | None, budget: Budget | None) -> Failure | None:

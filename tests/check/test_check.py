@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -218,6 +219,16 @@ def test_a_deployment_that_may_not_start_fails_and_says_so(fleet):
     between = next(found for n in range(12, 40) if (found := start(n / 100))[1] and found[1][0]["at_most"])
     assert between[0] is False
     assert between[1][0]["sentence"].startswith("it may not start (")
+
+
+def test_weights_that_leave_nothing_are_told(fleet):
+    found = figures(fleet, {**ESTIMATED, "model": "Qwen/Qwen3-32B", "gpu": "A10"})
+    (failure,) = found["failures"]
+    assert re.fullmatch(
+        r"it does not start: of the [\d.]+ GiB that --gpu-memory-utilization [\d.]+ asks for, [\d.]+ GiB of weights "
+        r"and what else a start-up takes leave no KV cache\.",
+        failure["sentence"],
+    )
 
 
 @pytest.mark.parametrize(
