@@ -71,7 +71,8 @@ def _gptq(read: Config) -> None:
         raise read.error("sym", f"must be true, got {shown(read.get('sym'))}; vLLM loads symmetric weights only")
     read.section("dynamic")
     if orders_groups(read.data):
-        raise read.error("desc_act", "is true, and vLLM no longer orders activations within groups")
+        problem = "is true, and vLLM no longer orders activations within groups; use a checkpoint without"
+        raise read.error("desc_act", problem)
 
 
 def orders_groups(scheme: Mapping[str, Any]) -> bool:
