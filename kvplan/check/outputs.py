@@ -145,6 +145,10 @@ def markdown(found: Sequence[Checked], notes: Sequence[str]) -> str:
     parts.append(
         folded("All deployments", table(head, rows, right=3)) if len(found) > 20 else table(head, rows, right=3)
     )
+    if any(each.figures is not None and each.figures.tokens_at_most is not None for each in found):
+        parts.append(
+            "A range: the budget is estimated from the GPU; change and requests at once are those of its low end."
+        )
     if notes:
         parts.append(bullets(list(notes)))
     return "\n\n".join(parts) + "\n"
@@ -158,6 +162,8 @@ def _row(each: Checked, code: Callable[[str], str]) -> tuple[str, ...]:
 
 def _cells(each: Checked, figures: Figures) -> tuple[str, ...]:
     tokens = "" if figures.tokens is None else number(figures.tokens)
+    if figures.tokens_at_most is not None:
+        tokens = f"{tokens or 'none'} to {number(figures.tokens_at_most)}"
     at_once = "" if figures.concurrency is None else concurrency(figures.concurrency)
     return (figures.layout, tokens, change(each), at_once, number(figures.groups))
 

@@ -148,7 +148,8 @@ def told(loss: float, figures: Figures, baseline: dict[str, Any], found: Sequenc
     else:
         head = f"it does not start any more, before {number(baseline['tokens'])} tokens"
     paid = [cause for cause in found if cause.share is None or cause.share > 0] or list(found)
-    why = cause_words(paid[0], alone=False) if len(found) == 1 else "; ".join(map(cause_words, paid[:4]))
+    whole = len(found) == 1 or (len(paid) == 1 and paid[0].share is not None and abs(paid[0].share - loss) < 5e-4)
+    why = cause_words(paid[0], alone=False) if whole else "; ".join(map(cause_words, paid[:4]))
     more = f"; {len(paid) - 4} more" if len(paid) > 4 else ""
     tail = "" if figures.starts else f" ({error_words(figures.error or '').rstrip('.')})"
     return f"{head}: {why or 'no input changed'}{more}{tail}."

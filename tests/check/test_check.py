@@ -175,6 +175,7 @@ def test_a_budget_that_the_gpu_gives_is_an_interval_and_the_lock_keeps_both_ends
     assert 0 < least < most
     recorded = json.loads(fleet.lock.read_text())["deployments"]["est"]["figures"]
     assert (recorded["tokens"], recorded["tokens_at_most"]) == (least, most)
+    assert f"| {least:,} to {most:,} | unchanged |" in fleet.run(format="markdown").text
     assert fleet.run().text == (
         "1 deployment checked: all hold.\n"
         f"ok    est: at least {least:,} tokens, {least / 32768:.2f} requests at once; estimated, at most\n"
