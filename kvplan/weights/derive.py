@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from kvplan.weights.registry import find
 
 _SHARING_MODULES = ("MiniMaxM3MTP",)
 """Prediction modules that find the target's embedding on the last stage."""
+_EMBEDDINGS = ("embed_tokens.weight", "tok_embeddings.weight", "word_embeddings.weight", "wte.weight")
 _UNKNOWN_FLAGS = (
     "enable_lora",
     "dcp_q_replicate",
@@ -50,9 +51,23 @@ def deployment(engine: EngineConfig, settings: Settings = None, draft_settings: 
         tables: Tables = set()
         own = tensors(target, engine.quantization, settings, i, tables)
         last = i == engine.pipeline_parallel_size - 1
+        if drafter is not None and last and i > 0:
+            _check_shared(drafter, own)
         extra = drafted(drafter, settings, draft_settings, tables) if drafter is not None and last else []
         stages.append(Stage(tuple(own), tuple(extra)))
     return tuple(stages)
+
+
+def _check_shared(drafter: Model, own: Iterable[Tensor]) -> None:
+    """Refused where the last stage lacks the embedding that a drafter shares (`maybe_share_target_embed`)."""
+    speculative = drafter.engine.speculative
+    if speculative is None or speculative.method not in ("eagle", "eagle3", "dflash", "dspark"):
+        return
+    if not any(tensor.name.endswith(_EMBEDDINGS) for tensor in own):
+        raise Refused(
+            f"{drafter.root.where}: the last pipeline stage of this target holds no embedding to share, so vLLM starts "
+            "only where the drafter brings its own, which its config does not say; give --weights-bytes."
+        )
 
 
 def _check_options(engine: EngineConfig) -> None:

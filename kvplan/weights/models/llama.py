@@ -14,6 +14,9 @@ from kvplan.weights.names import GATE_UP, NO_RENAMES, QKV, Renames
 
 ARCHITECTURES = (
     "LlamaForCausalLM",
+    "LLaMAForCausalLM",
+    "IQuestCoderForCausalLM",
+    "TeleChat3ForCausalLM",
     "InternLM3ForCausalLM",
     "MistralForCausalLM",
     "Ministral3ForCausalLM",

@@ -1,15 +1,16 @@
 """Dense models on vLLM's Transformers backend: Transformers' classes, with vLLM's linear layers and attention.
 
 vLLM: model_executor/models/transformers/base.py, causal.py. The matrices are those of Transformers' modeling files of
-SmolLM3, Seed-OSS, Hunyuan, StarCoder 2, Phi and GPT-NeoX.
+SmolLM3, Seed-OSS, Hunyuan, StarCoder 2, Phi, GPT-NeoX, CWM, Arcee, OLMo, Jais 2, Helium and Ministral.
 """
 
 from __future__ import annotations
 
+from kvplan.families.transformers_backend import original
 from kvplan.model import Model
 from kvplan.weights.attention import HEAD, gated_mlp, heads_of, projections, qk_norms, rope_parameters
 from kvplan.weights.builder import Builder
-from kvplan.weights.decoder import Frame, decoder
+from kvplan.weights.decoder import NEVER, Frame, decoder
 from kvplan.weights.models.llama import two_norms
 from kvplan.weights.names import Packed
 
@@ -20,13 +21,23 @@ ARCHITECTURES = (
     "Starcoder2ForCausalLM",
     "PhiForCausalLM",
     "GPTNeoXForCausalLM",
+    "CwmForCausalLM",
+    "ArceeForCausalLM",
+    "OlmoForCausalLM",
+    "Jais2ForCausalLM",
+    "TransformersForCausalLM",
 )
+_WRAPPED = ("HeliumForCausalLM", "MinistralForCausalLM")
+"""Classes under `TransformersForCausalLM` whose tensors were compared with the engine's."""
 _FRAMES = {
     "Starcoder2ForCausalLM": Frame(norm_bias=True),
+    "Jais2ForCausalLM": Frame(norm_bias=True),
+    "OlmoForCausalLM": Frame(norm_on=NEVER),
     "PhiForCausalLM": Frame(norm="final_layernorm", norm_bias=True),
     "GPTNeoXForCausalLM": Frame(embed="embed_in", norm="final_layer_norm", norm_bias=True),
 }
 
+_NO_WIDE_BIAS = ("HunYuanDenseV1ForCausalLM", "OlmoForCausalLM", "MinistralForCausalLM")
 _ROTATED = {"PhiForCausalLM": 0.5, "GPTNeoXForCausalLM": 0.25}
 """Share of a head that is rotated where the config does not say: the config classes' defaults."""
 
@@ -38,11 +49,15 @@ def packed(model: Model) -> Packed:
 def weights(b: Builder) -> None:
     """Refused where the checkpoint is quantised."""
     b.only_unquantized()
-    name = b.model.architecture
+    name = original(b.model)
+    if name != b.model.architecture and name not in _WRAPPED:
+        b.refuse(f"of {name} on vLLM's Transformers backend")
     layer = {
         "Starcoder2ForCausalLM": _starcoder2_layer,
         "PhiForCausalLM": _phi_layer,
         "GPTNeoXForCausalLM": _gpt_neox_layer,
+        "ArceeForCausalLM": _ungated_layer,
+        "Jais2ForCausalLM": _ungated_layer,
     }.get(name, _llama_layer)
     decoder(b, layer, _FRAMES.get(name, Frame()))
     share = rope_parameters(b.config).get("partial_rotary_factor", _ROTATED.get(name, 1.0))
@@ -52,17 +67,33 @@ def weights(b: Builder) -> None:
 
 
 def _llama_layer(b: Builder, prefix: str, index: int) -> None:
-    """Layers as Llama's; Hunyuan's have norms on queries and keys, Seed-OSS's a bias of its own for the output."""
-    config, heads, attention = b.config, heads_of(b.config), f"{prefix}.self_attn"
-    bias = config.truthy("attention_bias")
-    own = config.truthy("attention_out_bias") if b.model.architecture == "SeedOssForCausalLM" else bias
+    """Layers as Llama's; Hunyuan's have norms on queries and keys, Seed-OSS's a bias of its own for the output.
+
+    OLMo's norms have no weights, Helium's output is as wide as its input whatever the heads are.
+    """
+    config, heads, attention, name = b.config, heads_of(b.config), f"{prefix}.self_attn", original(b.model)
+    bias = name not in ("CwmForCausalLM", "MinistralForCausalLM") and config.truthy("attention_bias")
+    own = {"SeedOssForCausalLM": config.truthy("attention_out_bias"), "HeliumForCausalLM": False}.get(name, bias)
+    if name == "HeliumForCausalLM" and heads.query * heads.size != config.integer("hidden_size"):
+        b.refuse("with heads that are not as wide as hidden_size together")
     projections(b, attention, heads, bias=bias, out_bias=own)
-    if b.model.architecture == "HunYuanDenseV1ForCausalLM":
+    if name == "HunYuanDenseV1ForCausalLM":
         qk_norms(b, attention, heads, HEAD, ("query_layernorm", "key_layernorm"))
     b.attention(f"{attention}.attn")
-    wide = b.model.architecture != "HunYuanDenseV1ForCausalLM" and config.truthy("mlp_bias")
+    wide = name not in _NO_WIDE_BIAS and config.truthy("mlp_bias")
     gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"), bias=wide)
-    two_norms(b, prefix)
+    if name != "OlmoForCausalLM":
+        two_norms(b, prefix)
+
+
+def _ungated_layer(b: Builder, prefix: str, index: int) -> None:
+    """Arcee and Jais 2: a feed-forward layer without a gate; Jais 2's norms have biases."""
+    config, bias = b.config, b.config.truthy("attention_bias")
+    projections(b, f"{prefix}.self_attn", heads_of(config), bias=bias)
+    b.attention(f"{prefix}.self_attn.attn")
+    _plain_mlp(b, f"{prefix}.mlp", ("up_proj", "down_proj"), bias=config.truthy("mlp_bias"))
+    for name in ("input_layernorm", "post_attention_layernorm"):
+        b.norm(f"{prefix}.{name}", config.integer("hidden_size"), bias=b.model.architecture == "Jais2ForCausalLM")
 
 
 def _starcoder2_layer(b: Builder, prefix: str, index: int) -> None:
