@@ -86,6 +86,8 @@ def subjects() -> Iterator[Subject]:
         drafter, target = case["drafter"], located(case["model"])
         if drafter is None:
             subject = Subject(case["architecture"], target, None, "target")
+        elif speculative is None:  # a speculators drafter in its target's place
+            continue
         elif "model" in speculative:
             speculative = {**speculative, "model": located(speculative["model"])}
             subject = Subject(f"drafter {drafter['architecture']}", target, speculative, "drafter")
