@@ -15,7 +15,7 @@ from kvplan.result import Plan
 def budget_lines(found: Budget, plans: Sequence[Plan], view: View) -> list[str]:
     """The section. ``plans``: those with the least, the expected and the most memory, where the budget is estimated."""
     words = [
-        f"{gib(found.requested_bytes)} of the GPU's {gib(found.usable_bytes)}: --gpu-memory-utilization "
+        f"{gib(found.requested_bytes)} of the GPU's {gib(found.usable_bytes)} for CUDA: --gpu-memory-utilization "
         f"{found.gpu_memory_utilization:g}"
     ]
     for i, stage in enumerate(found.weights):

@@ -110,16 +110,16 @@ def test_the_text_says_what_is_derived_and_what_is_not(monkeypatch, capsys):
         main()
     assert capsys.readouterr().out.split("\n\n")[-1] == (
         "Budget\n"
-        "  128.62 GiB of the GPU's 139.8 GiB: --gpu-memory-utilization 0.92\n"
+        "  128.62 GiB of the GPU's 139.8 GiB for CUDA: --gpu-memory-utilization 0.92\n"
         "  - 15.27 GiB weights per rank (exact: derived from the configs, and as large as\n"
         "    the recorded size of the checkpoint)\n"
-        "  - about 0.87 GiB activations (the sampler: max_num_seqs x vocabulary)\n"
+        "  - about 1.05 GiB activations (the sampler: max_num_seqs x vocabulary)\n"
         "  - about 0.6 GiB sampler state (penalties of max_num_seqs x vocabulary)\n"
-        "  - about 0.5 GiB CUDA graphs (51 batch sizes x layers)\n"
-        "  - about 0.13 GiB outside torch (CUDA's context, NCCL)\n"
-        "  = about 111.25 GiB for the KV cache; 109.15 GiB to 112.3 GiB at x0.5 to x2 of\n"
-        "    these estimates\n"
-        "  about 810,096 tokens; 794,816 to 817,744\n"
+        "  - about 0.53 GiB CUDA graphs (102 graphs x layers, and their pool)\n"
+        "  - about 0.25 GiB outside torch (CUDA's context, NCCL)\n"
+        "  = about 110.92 GiB for the KV cache; 107.27 GiB to 112.13 GiB at x0.5 to x2.5\n"
+        "    of these estimates\n"
+        "  about 807,680 tokens; 781,120 to 816,528\n"
         "  give what they take with --non-kv-memory-bytes or --from-log LOG, or\n"
         "    --kv-cache-memory-bytes\n"
     )
