@@ -12,15 +12,14 @@ MAX_TEXT = 1000
 MAX_STARS = 4
 
 
-def changed(value: str, rest: str, word: str) -> str | None:
-    """The value under an operator such as ## or :1:2 with its word expanded; None for what is not understood."""
+def changed(value: str, operator: str, word: str, new: str = "") -> str | None:
+    """The value under an operator such as ##, // or :, with its words expanded; None for what is not understood."""
     if len(value) > MAX_TEXT:
         return None
-    operator = operator_of(rest)
     if operator in ("#", "##", "%", "%%"):
         return trimmed(value, operator, word)
     if operator in ("/", "//", "/#", "/%"):
-        return replaced(value, operator, word)
+        return replaced(value, operator, word, new)
     if operator in ("^", "^^", ",", ",,") and not word:
         convert = str.upper if operator[0] == "^" else str.lower
         return convert(value) if len(operator) == 2 else convert(value[:1]) + value[1:]
@@ -58,9 +57,14 @@ def trimmed(value: str, operator: str, word: str) -> str | None:
     return value
 
 
-def replaced(value: str, operator: str, word: str) -> str | None:
+def words_of(operator: str, rest: str) -> tuple[str, str]:
+    """What follows an operator, not yet expanded: a word, or a pattern and what replaces it."""
+    found = re.match(r"""((?:\\.|'[^']*'|"[^"]*"|[^/\\])*)/?(.*)""", rest, re.DOTALL) if operator[:1] == "/" else None
+    return (found.group(1), found.group(2)) if found else (rest, "")
+
+
+def replaced(value: str, operator: str, text: str, new: str) -> str | None:
     """The value with what fits the pattern replaced: once, everywhere, at the start or at the end."""
-    text, _, new = word.partition("/")
     pattern = compiled(text)
     if pattern is None or not text:
         return None if pattern is None else value

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from kvplan.errors import KvplanError
-from kvplan.serve.expansions import changed, operator_of, part
+from kvplan.serve.expansions import changed, operator_of, part, words_of
 from kvplan.serve.marks import BLANK_AGAIN, is_marked, is_only_mark, is_unknown, mark
 
 Value = str | list[str]
@@ -148,14 +148,14 @@ def braced(scope: Scope, content: str, expand: Callable[[str], str]) -> Value:
 def changed_each(value: Value, rest: str, expand: Callable[[str], str]) -> Value | None:
     """${NAME%pattern} and its like; of an array, each element, and with : some of them."""
     operator = operator_of(rest)
-    word = expand(rest[len(operator) :]).translate(BLANK_AGAIN)
-    if is_marked(word):
+    word, new = (expand(text).translate(BLANK_AGAIN) for text in words_of(operator, rest[len(operator) :]))
+    if is_marked(word + new):
         return None
     if isinstance(value, str):
-        return changed(value, rest, word)
+        return changed(value, operator, word, new)
     if operator == ":":
         return part(value, word)
-    made = [changed(one, rest, word) for one in value if not is_marked(one)]
+    made = [changed(one, operator, word, new) for one in value if not is_marked(one)]
     found = [one for one in made if one is not None]
     return found if len(found) == len(value) else None
 

@@ -51,6 +51,7 @@ def words(text: str) -> list[list[str]]:
             "X=/a/b/c-FP8; vllm serve ${X##*/} ${X%/*} ${X%-FP8} ${X/b/q} ${X//[/]}",
             ["c-FP8", "/a/b", "/a/b/c", "/a/q/c-FP8", "${X//[/]}"],
         ),
+        ("M=a/b/c; vllm serve ${M//\\//-} ${M/\\//_} ${M/b\\/c/x} ${M//'/'/:}", ["a-b-c", "a_b/c", "a/x", "a:b:c"]),
         ("A=abcd; vllm serve ${A:1:2} ${A: -1} ${A^^} ${A^} ${#A} ${A/%d/z}", ["bc", "d", "ABCD", "Abcd", "4", "abcz"]),
         ('A=(a "b c" d); vllm serve ${#A[@]} "${A[@]:1}" "${A[-1]}" "${A[*]}"', ["3", "b c", "d", "d", "a b c d"]),
         ("I=1; A=(a b); vllm serve ${A[$I]} ${A[I]} ${A[I-1]}", ["b", "b", "a"]),
