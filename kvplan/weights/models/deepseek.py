@@ -25,6 +25,7 @@ ARCHITECTURES = (
     "GlmMoeDsaForCausalLM",
     "Glm4MoeLiteForCausalLM",
     "KimiK25ForConditionalGeneration",
+    "MistralLarge3ForCausalLM",
 )
 SPARSE = ("DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM")
 _KIMI = "KimiK25ForConditionalGeneration"
@@ -52,6 +53,8 @@ def weights(b: Builder) -> None:
     outer = ""
     if b.model.architecture == "GlmMoeDsaForCausalLM" and b.model.engine.decode_context_parallel_size > 1:
         b.refuse("with --decode-context-parallel-size, whose ranks repeat the queries' projection,")
+    if b.model.architecture == "MistralLarge3ForCausalLM":
+        b.only_unquantized()
     if b.model.architecture == _KIMI:
         outer = "language_model."
         kimi_vision(b)

@@ -1,6 +1,6 @@
 """Decoders from before Llama: feed-forward layers without a gate, norms and projections with biases.
 
-vLLM: model_executor/models/gpt2.py, opt.py, falcon.py.
+vLLM: model_executor/models/gpt2.py, opt.py, falcon.py, gpt_j.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ ARCHITECTURES = (
     "GPT2LMHeadModel",
     "OPTForCausalLM",
     "FalconForCausalLM",
+    "GPTJForCausalLM",
 )
 _WHOLE = Frame("transformer", "word_embeddings", "ln_f", layers="h", embed_on=ALWAYS, norm_bias=True)
 
@@ -34,6 +35,8 @@ def weights(b: Builder) -> None:
     elif name == "GPT2LMHeadModel":
         decoder(b, _gpt2_layer, _WHOLE._replace(embed="wte"))
         b.add("transformer.wpe.weight", config.integer("max_position_embeddings") * config.integer("hidden_size"))
+    elif name == "GPTJForCausalLM":
+        decoder(b, _gptj_layer, _WHOLE._replace(embed="wte", head_bias=True), tie=False)
     else:
         decoder(b, _falcon_layer, _WHOLE, tie=config.boolean("tie_word_embeddings", True))
 
@@ -87,6 +90,22 @@ def _falcon_layer(b: Builder, prefix: str, index: int) -> None:
         _norms(b, prefix, "post_attention_layernorm", "input_layernorm")
     else:
         _norms(b, prefix, *(("ln_attn", "ln_mlp") if both == 2 else ("input_layernorm",)))
+
+
+def _gptj_layer(b: Builder, prefix: str, index: int) -> None:
+    """One norm for attention and feed-forward layer, which run side by side; attention has no biases."""
+    config = b.config
+    hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    width, size = config.optional_integer("n_inner") or 4 * hidden, hidden // heads
+    _norms(b, prefix, "ln_1")
+    b.qkv(f"{prefix}.attn.qkv_proj", hidden, size, heads, heads)
+    b.row(f"{prefix}.attn.out_proj", hidden, hidden)
+    rotary = {**rope_parameters(config), "partial_rotary_factor": config.integer("rotary_dim") / size}
+    length = config.integer("max_position_embeddings", 8192)
+    b.rotary(f"{prefix}.attn.rotary_emb", size, length, rotary, is_neox_style=False)
+    b.attention(f"{prefix}.attn.attn")
+    b.column(f"{prefix}.mlp.fc_in", hidden, width, bias=True)
+    b.row(f"{prefix}.mlp.fc_out", width, hidden, bias=True)
 
 
 def _opt(b: Builder) -> None:

@@ -13,16 +13,26 @@ from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import Frame, decoder
 from kvplan.weights.mla import latent_attention
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import router, shared_expert
+from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import Packed
 
 ARCHITECTURES = (
     "HunYuanMoEV1ForCausalLM",
     "Olmo2ForCausalLM",
     "Olmo3ForCausalLM",
+    "FlexOlmoForCausalLM",
+    "MellumForCausalLM",
     "TransformersMoEForCausalLM",
 )
-_KNOWN = ("HunYuanMoEV1ForCausalLM", "Mistral4ForCausalLM", "Olmo2ForCausalLM", "Olmo3ForCausalLM")
+_KNOWN = (
+    "HunYuanMoEV1ForCausalLM",
+    "Mistral4ForCausalLM",
+    "Olmo2ForCausalLM",
+    "Olmo3ForCausalLM",
+    "FlexOlmoForCausalLM",
+    "MellumForCausalLM",
+    "SolarOpenForCausalLM",
+)
 
 
 def packed(model: Model) -> Packed:
@@ -35,7 +45,12 @@ def weights(b: Builder) -> None:
     name = original(b.model)
     if name not in _KNOWN:
         b.refuse(f"of {name} on vLLM's Transformers backend")
-    layer = {"HunYuanMoEV1ForCausalLM": _hunyuan_layer, "Mistral4ForCausalLM": _mistral4_layer}.get(name, _olmo_layer)
+    layer = {
+        "HunYuanMoEV1ForCausalLM": _hunyuan_layer,
+        "Mistral4ForCausalLM": _mistral4_layer,
+        "MellumForCausalLM": _mellum_layer,
+        "SolarOpenForCausalLM": _solar_layer,
+    }.get(name, _olmo_layer)
     root, text = b.model.root, b.config
     tied = text.truthy("tie_word_embeddings") or root.truthy("tie_word_embeddings")
     decoder(b, layer, Frame(), tie=tied)
@@ -45,8 +60,8 @@ def weights(b: Builder) -> None:
 
 
 def _kinds(b: Builder, name: str) -> list[str]:
-    """The kinds of layers that have positions of their own: Olmo3's."""
-    if name != "Olmo3ForCausalLM":
+    """The kinds of layers that have positions of their own: Olmo3's and Mellum's."""
+    if name not in ("Olmo3ForCausalLM", "MellumForCausalLM"):
         return [""]
     return [f"{kind}_" for kind in sorted(set(b.config.texts("layer_types")))]
 
@@ -58,14 +73,20 @@ def _rotated(b: Builder, kind: str) -> int:
 
 
 def _olmo_layer(b: Builder, prefix: str, index: int) -> None:
-    """`Olmo2DecoderLayer`: norms behind attention and feed-forward layer, and on all queries and all keys."""
+    """`Olmo2DecoderLayer`, and FlexOlmo's: norms behind each half, and on all queries and all keys."""
     config, heads, attention = b.config, heads_of(b.config), f"{prefix}.self_attn"
     projections(b, attention, heads, bias=config.truthy("attention_bias"))
     qk_norms(b, attention, heads, WHOLE)
     b.attention(f"{attention}.attn")
-    gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"))
+    hidden, width = config.integer("hidden_size"), config.integer("intermediate_size")
+    if b.model.architecture == "FlexOlmoForCausalLM":
+        count = config.integer("num_experts")
+        router(b, f"{prefix}.mlp.gate", count)
+        b.experts(f"{prefix}.mlp", count, hidden, width)
+    else:
+        gated_mlp(b, f"{prefix}.mlp", width)
     for name in ("post_attention_layernorm", "post_feedforward_layernorm"):
-        b.norm(f"{prefix}.{name}", config.integer("hidden_size"))
+        b.norm(f"{prefix}.{name}", hidden)
 
 
 def _hunyuan_layer(b: Builder, prefix: str, index: int) -> None:
@@ -94,4 +115,32 @@ def _mistral4_layer(b: Builder, prefix: str, index: int) -> None:
         b.experts(f"{prefix}.mlp", count, config.integer("hidden_size"), size)
     else:
         gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"))
+    two_norms(b, prefix)
+
+
+def _mellum_layer(b: Builder, prefix: str, index: int) -> None:
+    """Norms on queries and keys; experts where mlp_layer_types says sparse."""
+    config, heads, attention = b.config, heads_of(b.config), f"{prefix}.self_attn"
+    projections(b, attention, heads, bias=config.truthy("attention_bias"))
+    qk_norms(b, attention, heads, HEAD)
+    b.attention(f"{attention}.attn")
+    if config.texts("mlp_layer_types")[index] == "sparse":
+        count, size = config.integer("num_experts"), config.integer("moe_intermediate_size")
+        router(b, f"{prefix}.mlp.experts.gate", count)
+        b.experts(f"{prefix}.mlp", count, config.integer("hidden_size"), size)
+    else:
+        gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"))
+    two_norms(b, prefix)
+
+
+def _solar_layer(b: Builder, prefix: str, index: int) -> None:
+    """`SolarOpenDecoderLayer`: routed experts beside shared ones in every layer."""
+    config, heads, attention = b.config, heads_of(b.config), f"{prefix}.self_attn"
+    projections(b, attention, heads, bias=config.truthy("attention_bias"), out_bias=False)
+    b.attention(f"{attention}.attn")
+    size, count = config.integer("moe_intermediate_size"), config.integer("n_routed_experts")
+    router(b, f"{prefix}.mlp.experts.gate", count)
+    b.buffer(f"{prefix}.mlp.experts.gate.{CORRECTION}", count, FLOAT)
+    shared_expert(b, f"{prefix}.mlp.shared_experts", size * config.integer("n_shared_experts"))
+    b.experts(f"{prefix}.mlp", count, config.integer("hidden_size"), size)
     two_norms(b, prefix)

@@ -1,7 +1,8 @@
 """Dense models on vLLM's Transformers backend: Transformers' classes, with vLLM's linear layers and attention.
 
 vLLM: model_executor/models/transformers/base.py, causal.py. The matrices are those of Transformers' modeling files of
-SmolLM3, Seed-OSS, Hunyuan, StarCoder 2, Phi, GPT-NeoX, CWM, Arcee, OLMo, Jais 2, Helium and Ministral.
+SmolLM3, Seed-OSS, Hunyuan, StarCoder 2, Phi, GPT-NeoX, CWM, Arcee, OLMo, Jais 2, GLM, VaultGemma, Helium,
+Ministral and Youtu.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from kvplan.model import Model
 from kvplan.weights.attention import HEAD, gated_mlp, heads_of, projections, qk_norms, rope_parameters
 from kvplan.weights.builder import Builder
 from kvplan.weights.decoder import NEVER, Frame, decoder
+from kvplan.weights.mla import latent_attention
 from kvplan.weights.models.llama import two_norms
 from kvplan.weights.names import Packed
 
@@ -25,9 +27,11 @@ ARCHITECTURES = (
     "ArceeForCausalLM",
     "OlmoForCausalLM",
     "Jais2ForCausalLM",
+    "GlmForCausalLM",
+    "VaultGemmaForCausalLM",
     "TransformersForCausalLM",
 )
-_WRAPPED = ("HeliumForCausalLM", "MinistralForCausalLM")
+_WRAPPED = ("HeliumForCausalLM", "MinistralForCausalLM", "YoutuForCausalLM")
 """Classes under `TransformersForCausalLM` whose tensors were compared with the engine's."""
 _FRAMES = {
     "Starcoder2ForCausalLM": Frame(norm_bias=True),
@@ -37,8 +41,8 @@ _FRAMES = {
     "GPTNeoXForCausalLM": Frame(embed="embed_in", norm="final_layer_norm", norm_bias=True),
 }
 
-_NO_WIDE_BIAS = ("HunYuanDenseV1ForCausalLM", "OlmoForCausalLM", "MinistralForCausalLM")
-_ROTATED = {"PhiForCausalLM": 0.5, "GPTNeoXForCausalLM": 0.25}
+_NO_WIDE_BIAS = ("HunYuanDenseV1ForCausalLM", "OlmoForCausalLM", "MinistralForCausalLM", "VaultGemmaForCausalLM")
+_ROTATED = {"PhiForCausalLM": 0.5, "GPTNeoXForCausalLM": 0.25, "GlmForCausalLM": 0.5}
 """Share of a head that is rotated where the config does not say: the config classes' defaults."""
 
 
@@ -58,8 +62,12 @@ def weights(b: Builder) -> None:
         "GPTNeoXForCausalLM": _gpt_neox_layer,
         "ArceeForCausalLM": _ungated_layer,
         "Jais2ForCausalLM": _ungated_layer,
+        "GlmForCausalLM": _glm_layer,
+        "YoutuForCausalLM": _youtu_layer,
     }.get(name, _llama_layer)
     decoder(b, layer, _FRAMES.get(name, Frame()))
+    if name == "VaultGemmaForCausalLM":
+        b.buffer("model.embed_tokens.embed_scale", 1)
     share = rope_parameters(b.config).get("partial_rotary_factor", _ROTATED.get(name, 1.0))
     rotated = int(heads_of(b.config).size * float(share))
     for part in ("inv_freq", "original_inv_freq"):
@@ -82,8 +90,30 @@ def _llama_layer(b: Builder, prefix: str, index: int) -> None:
     b.attention(f"{attention}.attn")
     wide = name not in _NO_WIDE_BIAS and config.truthy("mlp_bias")
     gated_mlp(b, f"{prefix}.mlp", config.integer("intermediate_size"), bias=wide)
-    if name != "OlmoForCausalLM":
+    if name == "VaultGemmaForCausalLM":
+        for norm in ("input_layernorm", "pre_feedforward_layernorm"):
+            b.norm(f"{prefix}.{norm}", config.integer("hidden_size"))
+    elif name != "OlmoForCausalLM":
         two_norms(b, prefix)
+
+
+def _glm_layer(b: Builder, prefix: str, index: int) -> None:
+    """Gate and up projections are one matrix, which is split like any other."""
+    config, hidden, width = b.config, b.config.integer("hidden_size"), b.config.integer("intermediate_size")
+    projections(b, f"{prefix}.self_attn", heads_of(config), bias=config.truthy("attention_bias"), out_bias=False)
+    b.attention(f"{prefix}.self_attn.attn")
+    b.column(f"{prefix}.mlp.gate_up_proj", hidden, 2 * width)
+    b.row(f"{prefix}.mlp.down_proj", width, hidden)
+    two_norms(b, prefix)
+
+
+def _youtu_layer(b: Builder, prefix: str, index: int) -> None:
+    """Latent attention with a gated feed-forward layer."""
+    if b.config.truthy("attention_bias"):
+        b.refuse("with attention_bias")
+    latent_attention(b, f"{prefix}.self_attn", scales=".attn", rotary=False)
+    gated_mlp(b, f"{prefix}.mlp", b.config.integer("intermediate_size"))
+    two_norms(b, prefix)
 
 
 def _ungated_layer(b: Builder, prefix: str, index: int) -> None:
