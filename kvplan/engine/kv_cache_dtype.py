@@ -104,18 +104,22 @@ def check_cache_dtype(cache_dtype: str, dtype: str, use_mla: bool, flag: str = "
         )
 
 
-def check_e5m2(cache_dtype: str, quantization: str | None, scheme: Mapping[str, Any] | None, use_mla: bool) -> None:
+def check_e5m2(
+    cache_dtype: str,
+    quantization: str | None,
+    scheme: Mapping[str, Any] | None,
+    use_mla: bool,
+    flag: str = "--kv-cache-dtype",
+) -> None:
     """Refused where the checkpoint's own FP8 scales would meet an E5M2 cache (`_init_kv_cache_quant`, attention.py)."""
-    if cache_dtype != "fp8_e5m2" or quantization is None:
+    if cache_dtype != "fp8_e5m2" or quantization is None or scheme is None:  # weights quantised on loading have none
         return
     declares = scheme is not None and (
         scheme.get("kv_cache_scheme") is not None or checkpoint_cache_dtype(scheme) is not None
     )
     always = quantization in _SCALES_ALWAYS or (quantization in _SCALES_UNLESS_MLA and not use_mla)
     if always or (quantization in _SCALES_IF_DECLARED and declares and not use_mla):
-        raise Refused(
-            f"--kv-cache-dtype fp8_e5m2 does not work with a checkpoint quantised by {quantization}; use fp8_e4m3."
-        )
+        raise Refused(f"{flag} fp8_e5m2 does not work with a checkpoint quantised by {quantization}; use fp8_e4m3.")
 
 
 _SCALES_ALWAYS = frozenset(("modelopt", "modelopt_fp4", "modelopt_mxfp8"))

@@ -9,10 +9,10 @@ from kvplan.engine import batching, hooks, hybrid_manager, kv_cache_dtype, paral
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts, ResolvedModel, Speculative
 from kvplan.engine.attention import backend_per_kind, given_backend
 from kvplan.engine.dtype import config_dtype
-from kvplan.engine.facts import num_hidden_layers
+from kvplan.engine.facts import is_deepseek_mla, num_hidden_layers
 from kvplan.engine.kind import FULL_LAYER_TYPES, Kind, kind_of
 from kvplan.engine.model import resolve_target, scheme_of
-from kvplan.engine.quantization import check_quantization
+from kvplan.engine.quantization import check_quantization, quantization_config
 from kvplan.engine.unplanned import check_flags
 from kvplan.errors import Refused
 from kvplan.gpus import Gpu
@@ -122,14 +122,24 @@ def _cache_options(
     if speculative is not None:
         speculative = speculative._replace(kv_cache_dtype=options.draft_cache_dtype)
         if speculative.draft is not None and options.draft_cache_dtype is not None:
-            # vLLM checks the drafter's dtype against the target when it loads the drafter.
-            flag = "--speculative-config kv_cache_dtype"
-            kv_cache_dtype.check_cache_dtype(options.draft_cache_dtype, model.dtype, kind.use_mla, flag)
+            _check_draft_dtype(options.draft_cache_dtype, speculative, speculative.draft, model, kind)
     compressed = kv_cache_dtype.compressed_tensors_scheme(model.root, scheme)
     if compressed is not None and options.cache_dtype == "auto" and not kind.use_mla:
         # vLLM decides this when it builds the first attention layer; every later layer then sees it.
         options = options._replace(cache_dtype="fp8")
     return options, speculative
+
+
+def _check_draft_dtype(
+    cache_dtype: str, speculative: Speculative, draft: ResolvedModel, target: ResolvedModel, kind: Kind
+) -> None:
+    """Refused where the drafter's own dtype does not fit: vLLM checks it against the target when it loads the drafter,
+    and against the scales of a checkpoint that both are in, or of a plain draft model's."""
+    flag = "--speculative-config kv_cache_dtype"
+    kv_cache_dtype.check_cache_dtype(cache_dtype, target.dtype, kind.use_mla, flag)
+    if speculative.method in ("mtp", "draft_model") and (scheme := quantization_config(draft.root)) is not None:
+        method = draft.quantization or target.quantization
+        kv_cache_dtype.check_e5m2(cache_dtype, method, scheme, is_deepseek_mla(draft.text), flag)
 
 
 def _options(args: EngineArgs, cache_dtype: str, speculative: Speculative | None) -> hooks.Options:

@@ -40,6 +40,7 @@ CONFIG: dict[str, Any] = {
     "vision_config": {"deepstack_visual_indexes": []},
 }
 MTP = {"method": "mtp", "num_speculative_tokens": 2}
+OWN = {"kv_cache_dtype": "auto"}
 
 
 def module(index: int, ring: int) -> list[tuple[str, str, int, int]]:
@@ -63,3 +64,11 @@ def test_a_text_model_keeps_no_positions_in_the_ring(tmp_path: Path) -> None:
 def test_modules_keep_positions_where_the_target_takes_no_images(tmp_path: Path) -> None:
     found = draft_rows(tmp_path, CONFIG, "B200", speculative=MTP, language_model_only=True)
     assert found == module(8, 2240) + module(9, 2240)
+
+
+def test_a_dtype_of_its_own_leaves_its_index_at_the_block_before_alignment(tmp_path: Path) -> None:
+    raw, keys, full = draft_rows(
+        tmp_path, {**CONFIG, "text_config": {**TEXT, "mtp_num_hidden_layers": 1}}, "B200", speculative=MTP | OWN
+    )
+    assert keys == ("mtp.layers.8.self_attn.indexer.compressed_key_cache", "mla", 16, 1024)
+    assert (raw[2], full[2]) == (8, 1088)

@@ -202,6 +202,8 @@ def test_glm_moe_dsa_leaves_another_drafters_cache_at_the_model_dtype() -> None:
          "kv_cache_dtype float16 differs from the model's dtype"),
         (DEEPSEEK, EAGLE3, {"method": "eagle3", "num_speculative_tokens": 1, "kv_cache_dtype": "nvfp4"},
          "kv_cache_dtype nvfp4 does not work with multi-head latent"),
+        (LLAMA, {**LLAMA, "quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}},
+         {"num_speculative_tokens": 1, "kv_cache_dtype": "fp8_e5m2"}, "kv_cache_dtype fp8_e5m2 does not work with"),
         (LLAMA, {**EAGLE3, "model_type": "eagle"}, {"method": "eagle3", "num_speculative_tokens": 1}, "type eagle for"),
     ],
 )  # fmt: skip
