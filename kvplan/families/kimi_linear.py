@@ -115,7 +115,7 @@ def _check_experts(config: Config, indices: range) -> None:
     if config.get("num_experts") is None:
         return
     first = config.integer("first_k_dense_replace", 0, minimum=0)
-    every = config.integer("moe_layer_freq", 1)
+    every = config.integer("moe_layer_freq") if "moe_layer_freq" in config else 1
     if any(i >= first and i % every == 0 for i in indices):
         for key in ("moe_intermediate_size", "num_experts_per_token"):
             config.integer(key)

@@ -82,6 +82,8 @@ def full_attention(model: Model, why: Why = _FULL, **fields: Any) -> AttentionLa
     """A layer of `Qwen3NextAttention`; ``fields`` are AttentionLayer's."""
     config = model.config
     require_no_dual_chunks(config)
+    if config.get("attn_output_gate", True) is None:
+        raise config.error("attn_output_gate", "is null, and vLLM counts with it; write true or false")
     return attention(
         model,
         "",

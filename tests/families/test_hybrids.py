@@ -72,3 +72,11 @@ def test_states_of_a_model_that_the_outer_layer_types_call_plain_attention_have_
     assert planned(tmp_path, config).selected == "main"
     with pytest.raises(KvplanError, match="does not count as a hybrid model"):
         planned(tmp_path, {**config, "layer_types": ["full_attention"] * 32})
+
+
+def test_a_null_output_gate_is_neither_on_nor_off(tmp_path: Path) -> None:
+    """The engine adds it to 1: "unsupported operand type(s) for +: 'int' and 'NoneType'"."""
+    config = {"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "dtype": "bfloat16"}
+    assert planned(tmp_path, {**config, "attn_output_gate": False}).selected == "main"
+    with pytest.raises(KvplanError, match="attn_output_gate is null"):
+        planned(tmp_path, {**config, "attn_output_gate": None})
