@@ -286,7 +286,15 @@ class _NoWords:
 
 
 def install_tokenizer() -> None:
-    """Give processors that ask for the tokenizer one without words. Which words it has decides no cache."""
+    """Give InternVL's processor, which looks for a word while options are read, a tokenizer without words.
+
+    Other processors that ask for one are told that there is none, and vLLM goes on.
+    """
     from vllm.multimodal.processing.context import InputProcessingContext
 
-    InputProcessingContext.get_tokenizer = lambda self: _NoWords()
+    given = InputProcessingContext.get_tokenizer
+
+    def get_tokenizer(self: Any) -> Any:
+        return _NoWords() if self.model_config.hf_config.model_type == "internvl_chat" else given(self)
+
+    InputProcessingContext.get_tokenizer = get_tokenizer
