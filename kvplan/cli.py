@@ -413,7 +413,8 @@ def check(
 @app.command(context_settings=_ANY_FLAG)
 def args(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE | -- COMMAND...", help="A script, manifest, unit, or a command.")
+        list[str] | None,
+        typer.Argument(metavar="FILE | -- COMMAND...", help="A script, manifest or unit (- for stdin), or a command."),
     ] = None,
     output: Output = None,
 ) -> None:

@@ -69,6 +69,12 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "link", "pipe"]
 
 
+def test_a_manifest_on_stdin_is_read():
+    done, out, err = shell(f"echo 'vllm serve org/m -tp 2' | {KVPLAN} args -")
+    assert (done, err) == (0, "")
+    assert '"model": "org/m", "options": {"tensor_parallel_size": 2}' in out
+
+
 def fleet(folder, count: int) -> None:
     listed = [
         {
