@@ -45,7 +45,7 @@ def tokens_and_concurrency(
     ``per_group_blocks``: blocks of each group that one request of max_model_len takes. ``block_sizes``: tokens in a
     block of each group, the mamba block size for state groups. ``page_sizes``: bytes of one layer's page in each group;
     needed up to 0.26.0 where groups differ in it. ``configured_block_size``: cache_config.block_size, needed up to
-    0.10.0 where the groups' block sizes differ (else Refused is raised).
+    0.10.2 where the groups' block sizes differ (else Refused is raised).
     """
     if rules.token_line == "concurrency_times_length":
         request = request_blocks(rules, per_group_blocks, page_sizes)
@@ -53,7 +53,10 @@ def tokens_and_concurrency(
         return Printed(int(concurrency * max_model_len), concurrency, request)
     block = _line_block_size(rules, block_sizes, configured_block_size)
     tokens = num_blocks // len(per_group_blocks) * block
-    if rules.context_parallel in ("decode", "decode_and_prefill"):
+    one = len(per_group_blocks) == 1
+    if rules.context_parallel in ("decode", "decode_and_prefill") or (
+        rules.context_parallel == "decode_of_one_group" and one
+    ):
         tokens *= decode_context_parallel_size
     if rules.context_parallel == "decode_and_prefill":
         tokens *= prefill_context_parallel_size
@@ -214,7 +217,8 @@ def blocks_printed_as(gib: float, bytes_per_block: int) -> range:
 
 
 def _line_block_size(rules: Rules, block_sizes: Sequence[int], configured: int | None) -> int:
-    if rules.token_line == "pool_times_smallest_block":
+    several = len(block_sizes) > 1
+    if rules.token_line == "pool_times_smallest_block" or (rules.token_line == "one_group_times_block" and several):
         return min(block_sizes)
     if configured is not None:
         return configured

@@ -54,7 +54,9 @@ def test_every_row_of_the_table_changes_something_from_its_release_on():
     ("rule", "last", "first"),
     [
         ("token_line", "0.20.0", "0.20.1"),
-        ("token_line", "0.10.0", "0.10.1"),
+        ("token_line", "0.9.1", "0.9.2"),
+        ("token_line", "0.10.2", "0.11.0"),
+        ("context_parallel", "0.10.2", "0.11.0"),
         ("request_blocks", "0.9.0.1", "0.9.1"),
         ("request_blocks", "0.26.0", "0.27.0"),
         ("in_flight", "0.25.1", "0.26.0"),
@@ -74,6 +76,30 @@ def test_boundaries_between_releases(rule: str, last: str, first: str):
 
 
 @pytest.mark.parametrize(
+    ("release", "tokens"), [("0.9.2", 32112), ("0.10.2", 32112), ("0.11.0", 4110336), ("0.20.0", 4110336)]
+)
+def test_tokens_of_a_model_of_states_only(release: str, tokens: int):
+    """Falcon Mamba 7B, 40 GB: 2,007 blocks; its one group was counted in the configured block until 0.11.0."""
+    printed = tokens_and_concurrency(
+        rules_for(release), num_blocks=2007, per_group_blocks=[1], block_sizes=[2048], max_model_len=2048,
+        page_sizes=[311296], configured_block_size=16,
+    )  # fmt: skip
+    assert (printed.kv_cache_size_tokens, printed.concurrency_text) == (tokens, "2007.00")
+
+
+def test_context_parallelism_multiplied_one_group_only_in_0_10_2():
+    def tokens(release: str, groups: int) -> int:
+        return tokens_and_concurrency(
+            rules_for(release), num_blocks=1000, per_group_blocks=[8] * groups, block_sizes=[16] * groups,
+            max_model_len=128, configured_block_size=16, decode_context_parallel_size=2,
+        ).kv_cache_size_tokens  # fmt: skip
+
+    assert (tokens("0.10.1", 1), tokens("0.10.2", 1), tokens("0.10.2", 2), tokens("0.11.0", 2)) == (
+        16000, 32000, 8000, 16000,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("version", "release"),
     [
         ("0.33.0", "0.33.0"),
@@ -85,7 +111,7 @@ def test_boundaries_between_releases(rule: str, last: str, first: str):
         ("0.19.2rc1.dev8+g4b7f5ea1a", "0.19.1"),
         ("0.22.1rc1.dev281+gad2337814", "0.22.0"),
         ("0.30.1rc1.dev143+g29468dde8", "0.30.0"),
-        ("0.11.0rc2.dev98+g393de22d2", "0.10.2"),
+        ("0.13.0rc2.dev98+g393de22d2", "0.12.0"),
     ],
 )
 def test_versions_as_logs_have_them(version: str, release: str):
@@ -102,6 +128,7 @@ def test_versions_as_logs_have_them(version: str, release: str):
         ("0.1.dev1+g9759e3b06", "vLLM 0.1.dev1+g9759e3b06 is not a version whose rules were verified (0.9.0 to 0.33.0); name the release it follows with --assume-engine."),
         ("dev", "vLLM version 'dev' is not readable; name the release with --assume-engine."),
         ("0.20.1rc1.dev3+gabc", "vLLM 0.20.1rc1.dev3+gabc lies between 0.20.0 and 0.21.0, which differ in token_line; name the one it follows with --assume-engine."),
+        ("0.11.0rc2.dev98+g393de22d2", "vLLM 0.11.0rc2.dev98+g393de22d2 lies between 0.10.2 and 0.11.0, which differ in token_line; name the one it follows with --assume-engine."),
         (None, "The log does not say which vLLM printed it; name the release with --assume-engine."),
     ],
 )  # fmt: skip

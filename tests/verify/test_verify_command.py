@@ -43,7 +43,7 @@ def test_a_log_on_stdin_that_agrees():
         "  model      Qwen/Qwen3-8B\n"
         "  version    0.9.2\n"
         "  rules      vLLM 0.9.2: release 0.9.2\n"
-        "             Tokens are blocks // groups x the configured block size.\n"
+        "             Tokens are blocks // groups x the smallest block size of the groups, of one group the configured one.\n"
         "  KV memory  18.69 GiB: every number of bytes that prints so is allowed\n"
         "  plan       groups 1, bytes of a block 2,359,296, blocks of a request 2,560\n"
         "\n"
@@ -80,7 +80,7 @@ def test_the_document_has_the_keys_that_are_promised():
     assert (found["first_cause"], found["refusal"]) == (None, None)
     assert found["plan"]["bytes_per_block"] == [2359296]
     assert found["engine"]["release"] == "0.9.2"
-    assert found["engine"]["rules"][0]["source"] == "v1/core/kv_cache_utils.py _get_kv_cache_config_uniform_type"
+    assert found["engine"]["rules"][0]["source"] == ("v1/core/kv_cache_utils.py _get_kv_cache_config_uniform_page_size")
 
 
 def test_one_value_of_the_memory_must_give_all_numbers():
