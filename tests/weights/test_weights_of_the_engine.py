@@ -15,6 +15,7 @@ from kvplan.pipeline import plan_read, read
 from kvplan.weights.checks import stages
 
 CONFIGS = Path(__file__).parents[1] / "goldens" / "configs"
+BUNDLED = Path(__file__).parents[2] / "model_configs"
 
 ENGINE: list[tuple[str, str, tuple[str, ...], tuple[int, ...], int]] = [
     ("Qwen/Qwen3-8B", "H200", (), (16391957056,), 0),
@@ -272,3 +273,25 @@ def test_weights_of_other_classes_are_those_of_the_engines_models(tmp_path, name
     result = plan_read(wanted._replace(args=args), inputs)
     (stage,) = stages(result.config, inputs.target, inputs.drafter)
     assert sum(tensor.bytes for tensor in stage.target) == target
+
+
+NEVER_TIED = (
+    "MiniMaxAI/MiniMax-M2.5",
+    "zai-org/GLM-4.7",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct",
+    "deepseek-ai/DeepSeek-V4-Flash",
+)
+
+
+@pytest.mark.parametrize("name", NEVER_TIED)
+def test_classes_that_read_no_tie_keep_a_head_of_their_own(tmp_path, name):
+    """Their last stage holds a head and no embedding whatever tie_word_embeddings says."""
+    path = BUNDLED / f"{name.replace('/', '__')}.json"
+    config = {**json.loads(path.read_text(encoding="utf-8")), "tie_word_embeddings": True}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    wanted = request([str(tmp_path), "-tp", "4", "-pp", "2"], Choices(gpu="H200", offline=True), {})
+    args, inputs = read(wanted.args, offline=True)
+    result = plan_read(wanted._replace(args=args), inputs)
+    names = {tensor.name for tensor in stages(result.config, inputs.target, inputs.drafter)[-1].target}
+    assert "lm_head.weight" in names or "head.weight" in names
+    assert ("model.embed_tokens.weight" in names) == (name == "Qwen/Qwen3-Next-80B-A3B-Instruct")

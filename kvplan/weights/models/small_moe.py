@@ -97,8 +97,9 @@ def _deepseek_layer(b: Builder, prefix: str, index: int) -> None:
 
 
 def _param_layer(b: Builder, prefix: str, index: int) -> None:
-    """The router is in float32; a shared expert as wide as several routed ones."""
+    """The router is in float32; a shared expert as wide as several routed ones; KV heads are never repeated."""
     config, attention, heads = b.config, f"{prefix}.self_attn", heads_of(b.config)
+    b.divide(heads.kv, "num_key_value_heads")
     projections(b, attention, heads, bias=config.truthy("use_qkv_bias"), out_bias=config.truthy("use_bias"))
     if config.truthy("use_qk_norm"):
         qk_norms(b, attention, heads, HEAD, ("q_layernorm", "k_layernorm"))

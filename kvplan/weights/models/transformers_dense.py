@@ -66,7 +66,7 @@ def weights(b: Builder) -> None:
         "YoutuForCausalLM": _youtu_layer,
     }.get(name, _llama_layer)
     decoder(b, layer, _FRAMES.get(name, Frame()))
-    if name == "VaultGemmaForCausalLM":
+    if name == "VaultGemmaForCausalLM" and any(tensor.name == "model.embed_tokens.weight" for tensor in b.tensors):
         b.buffer("model.embed_tokens.embed_scale", 1)
     share = rope_parameters(b.config).get("partial_rotary_factor", _ROTATED.get(name, 1.0))
     rotated = int(heads_of(b.config).size * float(share))
