@@ -74,7 +74,9 @@ def state(model: Model) -> StateLayer:
             dtypes=dtypes,
             why=_KDA_FULL_RANK,
             backend="KIMI_K3_KDA",
-            prefill_checkpoint_alignment=kda_prefill_alignment(model, head_dim, bounded_gate=bounded),
+            prefill_checkpoint_alignment=kda_prefill_alignment(
+                model, head_dim, bounded_gate=bounded, takes_flashinfer=True
+            ),
         )
     requested = model.engine.args.additional_flags.get("kda_prefill_backend") or "auto"
     if requested not in ("auto", "triton"):

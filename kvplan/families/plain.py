@@ -15,6 +15,7 @@ from kvplan.model import Model
 
 ARCHITECTURES = (
     "DeepseekForCausalLM",
+    "ExaoneForCausalLM",
     "HyperCLOVAXForCausalLM",
     "MiniCPMForCausalLM",
     "NemotronForCausalLM",
@@ -35,10 +36,15 @@ class _Class(NamedTuple):
     """What gives a head's size: ``divided`` hidden_size, ``required`` or ``optional`` head_dim."""
     own_kv_heads: bool = True
     """Whether num_key_value_heads has no default in the model class."""
+    names: tuple[str, str] = ("model.layers", "self_attn.attn")
+    """The stack of layers, and the attention in each."""
 
 
 _CLASSES = {
     "DeepseekForCausalLM": _Class("deepseek_v2.py, DeepseekAttention"),
+    "ExaoneForCausalLM": _Class(
+        "exaone.py, ExaoneAttention", "optional", own_kv_heads=False, names=("model.h", "attn.attention.attn")
+    ),
     "HyperCLOVAXForCausalLM": _Class("hyperclovax.py, HyperCLOVAXAttention", "required"),
     "MiniCPMForCausalLM": _Class("minicpm.py, MiniCPMAttention"),
     "NemotronForCausalLM": _Class("nemotron.py, NemotronAttention", "optional", own_kv_heads=False),
@@ -80,9 +86,11 @@ def layers(model: Model) -> list[Layer]:
     config, found = model.config, _CLASSES[model.architecture]
     _check(model)
     size = "hidden_size" if found.head_dim == "divided" else "head_dim"
-    return uniform_gqa(
+    stack, attention = found.names
+    plain = uniform_gqa(
         model,
         (f"num_key_value_heads, {size}", f"model_executor/models/{found.where}"),
         head_size=_head_size(config, found),
         num_kv_heads=config.integer("num_key_value_heads") if found.own_kv_heads else None,
     )
+    return [layer._replace(name=f"{stack}.{i}.{attention}") for i, layer in enumerate(plain, model.start_layer)]

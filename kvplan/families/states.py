@@ -73,23 +73,33 @@ def kda(model: Model, *, num_heads: int, head_dim: int, conv_kernel: int) -> tup
     return (conv, (heads, head_dim, head_dim)), kda_dtypes(model)
 
 
-def kda_prefill_alignment(model: Model, head_dim: int, *, bounded_gate: bool) -> int | None:
-    """Token alignment of the prefill checkpoints that FlashKDA exports; None where the layer prefills with Triton.
+def kda_prefill_alignment(
+    model: Model, head_dim: int, *, bounded_gate: bool, takes_flashinfer: bool = False
+) -> int | None:
+    """Token alignment of the prefill checkpoints that FlashKDA exports; None where another kernel prefills.
 
+    ``takes_flashinfer``: the class also knows FlashInfer's kernel, which no default chooses.
     (vllm/model_executor/layers/mamba/kda_checkpoint.py, and `resolve_kda_prefill_backend` of the models.)
     """
-    requested = model.engine.args.additional_flags.get("kda_prefill_backend") or "auto"
-    supported = (
-        model.engine.gpu.capability[0] in (9, 10, 12) and head_dim == 128 and model.dtype == "bfloat16" and bounded_gate
-    )
-    if requested not in ("auto", "triton", "flashkda"):
-        raise Refused(f"--kda-prefill-backend {requested!r} is not one that kvplan can judge here; use auto or triton.")
+    engine = model.engine
+    requested = engine.args.additional_flags.get("kda_prefill_backend") or "auto"
+    fits = head_dim == 128 and model.dtype == "bfloat16" and bounded_gate
+    supported = fits and engine.gpu.capability[0] in (9, 10, 12)
+    if requested not in ("auto", "triton", "flashkda", *(("flashinfer",) if takes_flashinfer else ())):
+        raise Refused(f"--kda-prefill-backend {requested!r} is not one that {model.architecture} takes; use auto.")
     if requested == "flashkda" and not supported:
         raise Refused(
             "--kda-prefill-backend flashkda needs compute capability 9.x, 10.x or 12.x, bfloat16, heads of 128 and a "
             "bounded gate; use auto."
         )
-    return _FLASHKDA_CHECKPOINT_ALIGNMENT if supported and requested != "triton" else None
+    if requested == "flashinfer" and not (
+        fits and engine.gpu.capability in ((10, 0), (10, 3)) and engine.mamba_ssm_cache_dtype == "bfloat16"
+    ):
+        raise Refused(
+            "--kda-prefill-backend flashinfer needs compute capability 10.0 or 10.3, bfloat16, "
+            "--mamba-ssm-cache-dtype bfloat16, heads of 128 and a bounded gate; use auto."
+        )
+    return _FLASHKDA_CHECKPOINT_ALIGNMENT if supported and requested in ("auto", "flashkda") else None
 
 
 def mamba1(model: Model, *, intermediate_size: int, state_size: int, conv_kernel: int) -> tuple[Shapes, Dtypes]:

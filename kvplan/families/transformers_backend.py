@@ -84,7 +84,7 @@ def layers(model: Model) -> list[Layer]:
     windows = windows_by_layer_type(config, num_layers(config))
     return [
         layer._replace(name=f"{stack}.{i}.{attention}.attn")
-        for i, layer in enumerate(uniform_gqa(model, _WHY, windows=windows))
+        for i, layer in enumerate(uniform_gqa(model, _WHY, windows=windows), model.start_layer)
     ]
 
 

@@ -16,6 +16,7 @@ PLAIN = frozenset(
     (
         "deci",
         "deepseek",
+        "exaone",
         "internlm2",
         "internlm3",
         "internvl_chat",
@@ -39,6 +40,9 @@ PLAIN = frozenset(
 )
 """Model types whose class is code of the checkpoint's repository, never run, or that have none (`transformer`, of
 Mistral's own format): the file's own fields are all."""
+
+_PLAIN_ALIASES = {"exaone": {"num_hidden_layers": "num_layers"}}
+"""Names that such a class has for a field of its own."""
 
 TEXT_SECTIONS = ("text_encoder", "decoder", "generator", "text_config")
 """Where Transformers' `get_text_config` looks for the text model."""
@@ -148,7 +152,9 @@ def _split(root: Config) -> Reading:
 def _section(config: Mapping[str, Any], where: str, model_type: str | None) -> Config:
     """One JSON object of a model type, with its class's defaults, computations and nested configs."""
     known = (entry(model_type) if model_type is not None else None) or {}
-    draft = Draft(config, where, known.get("defaults", {}), known.get("aliases", {}))
+    draft = Draft(
+        config, where, known.get("defaults", {}), known.get("aliases") or _PLAIN_ALIASES.get(model_type or "", {})
+    )
     if model_type is not None and draft.lacks("model_type"):
         draft.put("model_type", model_type)
     if "llm_config" in draft and "text_config" not in draft:

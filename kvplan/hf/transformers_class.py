@@ -26,7 +26,10 @@ def read(config: Mapping[str, Any], where: str, model_type: str) -> Reading:
         whole = mapping[model_type].from_dict(dict(config))
         text = whole.get_text_config()
         root = _plain(whole, where)
-        return Reading(root, root if text is whole else _plain(text, f"{where}: text model"))
+        if text is whole:
+            return Reading(root, root)
+        part = _plain(text, f"{where}: text model")
+        return Reading(_holding(root, part), part)
     except Exception as error:  # a config class may raise anything on a file that is not of its kind
         raise KvplanError(f"{where}: transformers cannot read it as {model_type} ({_first_line(error)}).") from None
 
@@ -55,6 +58,14 @@ def _check_counts(config: Mapping[str, Any], where: str) -> None:
 def _plain(config: Any, where: str) -> Config:
     values: dict[str, Any] = config.to_dict()
     return Config(values, where, aliases=config.attribute_map)
+
+
+def _holding(root: Config, text: Config) -> Config:
+    """The whole config with the text model's under the usual key: some classes keep it deeper."""
+    from kvplan.hf.reading import TEXT_SECTIONS
+
+    key = next((key for key in TEXT_SECTIONS if root.get(key) is not None), "text_config")
+    return Config({**root.data, key: text.data}, root.where, aliases=root.aliases, sections={key: text})
 
 
 def _first_line(error: Exception) -> str:

@@ -93,6 +93,17 @@ def test_no_checkpoints_on_ampere_nor_with_triton(tmp_path: Path) -> None:
     assert state(tmp_path, config, **options).prefill_checkpoint_alignment is None
 
 
+def test_flashinfer_prefills_without_checkpoints_where_its_kernel_runs(tmp_path: Path) -> None:
+    config = linear(**FULL_RANK)
+    options = {"additional_flags": {"kda_prefill_backend": "flashinfer"}, "mamba_ssm_cache_dtype": "bfloat16"}
+    assert state(tmp_path, config, "B200", **options).prefill_checkpoint_alignment is None
+    for gpu, more in (("H200", {}), ("B200", {"mamba_ssm_cache_dtype": "float32"})):
+        with pytest.raises(KvplanError, match=r"flashinfer needs compute capability 10\.0 or 10\.3"):
+            state(tmp_path, config, gpu, **{**options, **more})
+    with pytest.raises(KvplanError, match="flashinfer"):
+        state(tmp_path, CONFIG, "B200", **options)
+
+
 def test_recurrent_states_are_float32_by_default(tmp_path: Path) -> None:
     spec = state(tmp_path, CONFIG, tensor_parallel_size=2)
     assert (spec.shapes, spec.dtypes) == (((3, 6144), (16, 128, 128)), ("bfloat16", "float32"))

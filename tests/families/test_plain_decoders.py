@@ -43,7 +43,17 @@ CHATGLM = config(
 BIGCODE = config("GPTBigCodeForCausalLM", "gpt_bigcode", n_layer=4, n_head=48, n_embd=6144)
 CWM = config("CwmForCausalLM", "cwm", num_hidden_layers=8)
 GPTJ = config("GPTJForCausalLM", "gptj", n_layer=4)
-CONFIGS = (OLMOE, STABLELM, MINICPM, NEMOTRON, PARAM, MINICPM3, DBRX, STEP3, CHATGLM, BIGCODE, CWM, GPTJ)
+EXAONE = config(
+    "ExaoneForCausalLM",
+    "exaone",
+    hidden_size=4096,
+    num_layers=32,
+    num_attention_heads=32,
+    num_key_value_heads=8,
+    max_position_embeddings=32768,
+    vocab_size=102400,
+)
+CONFIGS = (EXAONE, OLMOE, STABLELM, MINICPM, NEMOTRON, PARAM, MINICPM3, DBRX, STEP3, CHATGLM, BIGCODE, CWM, GPTJ)
 
 
 def full(count: int, first: str, heads: int, size: int, page: int) -> list[Row]:
@@ -56,6 +66,7 @@ ATTN = "model.layers.0.self_attn.attn"
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
+        (EXAONE, full(32, "model.h.0.attn.attention.attn", 8, 128, 65536)),
         (OLMOE, full(16, ATTN, 16, 128, 131072)),
         (STABLELM, full(32, ATTN, 8, 128, 65536)),
         (MINICPM, full(32, ATTN, 8, 128, 65536)),

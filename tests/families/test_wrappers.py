@@ -82,3 +82,26 @@ def test_a_tower_that_does_not_divide_is_refused(tmp_path: Path, config: dict[st
 def test_a_text_model_that_was_not_compared_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KvplanError, match="MambaForCausalLM"):
         rows(tmp_path, LLAVA_NEXT | {"text_config": LLAMA | {"architectures": ["MambaForCausalLM"]}})
+
+
+OMNI = wrapper(
+    "Qwen3OmniMoeForConditionalGeneration",
+    "qwen3_omni_moe",
+    thinker_config={
+        "text_config": {
+            "num_hidden_layers": 12,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 4,
+            "head_dim": 128,
+            "tie_word_embeddings": False,
+            "rope_scaling": {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True},
+        }
+    },
+)
+
+
+def test_an_omni_models_text_model_lies_in_its_thinker(tmp_path: Path) -> None:
+    first = "language_model.model.layers.0.self_attn.attn"
+    assert rows(tmp_path, OMNI, tensor_parallel_size=2) == [("full_attention", 12, first, 2, 128, 16, 16384, None)]
+    with pytest.raises(KvplanError, match="even stages of at least 8 layers"):
+        rows(tmp_path, OMNI, pipeline_parallel_size=2)
