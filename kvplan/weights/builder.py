@@ -21,6 +21,8 @@ from kvplan.weights.quant.base import Unquantized
 from kvplan.weights.rotary import Rotary, table
 
 VOCABULARY_PADDING = 64
+_MOST = 100_000
+"""Tensors of a model on one rank: ten times what any published one has."""
 
 
 class Builder:
@@ -119,18 +121,25 @@ class Builder:
 
     def add(self, name: str, elements: int, dtype: str | None = None) -> None:
         """A parameter or buffer that is no linear layer's; the model's dtype unless another is given."""
-        self.tensors.append(Tensor(name, elements, dtype or self.dtype))
+        self._keep(Tensor(name, elements, dtype or self.dtype))
 
     def buffer(self, name: str, elements: int, dtype: str | None = None) -> None:
         """A tensor that no checkpoint brings."""
-        self.tensors.append(Tensor(name, elements, dtype or self.dtype, loaded=False))
+        self._keep(Tensor(name, elements, dtype or self.dtype, loaded=False))
 
     def remove(self, name: str) -> None:
         """Take a tensor back that a class deletes after its parent made it."""
         self.tensors = [tensor for tensor in self.tensors if tensor.name != name]
 
     def add_all(self, prefix: str, parts: Iterable[Tensor]) -> None:
-        self.tensors.extend(part._replace(name=f"{prefix}.{part.name}") for part in parts)
+        for part in parts:
+            self._keep(part._replace(name=f"{prefix}.{part.name}"))
+
+    def _keep(self, tensor: Tensor) -> None:
+        """One more tensor. Refused beyond what any model has: a config is untrusted."""
+        if len(self.tensors) >= _MOST:
+            raise Refused(f"{self.model.root.where}: has more than {_MOST} tensors; correct the numbers of layers.")
+        self.tensors.append(tensor)
 
     def divide(self, size: int, what: str, ranks: int | None = None) -> int:
         """A size split evenly over the ranks. DoesNotStart where it cannot be, as `divide` refuses."""

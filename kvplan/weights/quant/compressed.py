@@ -155,7 +155,7 @@ def _fp8(layer: Linear, weights: Args, inputs: Args | None) -> tuple[Tensor, ...
     if weights.strategy == "block":
         if weights.block is None:
             raise KvplanError("quantization_config: the block strategy needs a block_structure.")
-        check_blocks(layer, weights.block)
+        check_blocks(layer, weights.block, lenient=False)
         scale = block_scale(layer, weights.block)._replace(name="weight_scale")
     else:
         scale = Tensor("weight_scale", layer.rows if weights.strategy == "channel" else matrices, "float32")

@@ -90,19 +90,25 @@ def block_scale(layer: Linear, block: tuple[int, int], dtype: str = "float32") -
     return Tensor("weight_scale_inv", rows * columns, dtype)
 
 
-def check_blocks(layer: Linear, block: tuple[int, int]) -> None:
-    """Refused where a rank's part does not consist of whole blocks (`validate_fp8_block_shape`)."""
+def check_blocks(layer: Linear, block: tuple[int, int], *, lenient: bool = True) -> None:
+    """DoesNotStart where a rank's part does not consist of whole blocks (`validate_fp8_block_shape`).
+
+    ``lenient``: fused matrices may end within a block (`_maybe_allow_fp8_block_shape_mismatch`, of FP8's own config).
+    Elsewhere only the last of those that are not split may.
+    """
     rows, columns = block
-    if len(layer.outputs_per_rank) > 1 and any(size % rows for size in layer.outputs_per_rank):
+    fused = len(layer.outputs_per_rank) > 1
+    if lenient and fused and any(size % rows for size in layer.outputs_per_rank):
         return
     split = layer.tensor_parallel_size > 1
     by_rows = split and layer.input_size // layer.input_per_rank == layer.tensor_parallel_size
     if by_rows and layer.input_per_rank % columns:
         raise _uneven(layer, "input", layer.input_per_rank, columns)
-    if split and layer.output_size // layer.rows == layer.tensor_parallel_size:
-        for size in layer.outputs_per_rank:
-            if size % rows:
-                raise _uneven(layer, "output", size, rows)
+    by_columns = split and layer.output_size // layer.rows == layer.tensor_parallel_size
+    checked = layer.outputs_per_rank if by_columns else layer.outputs_per_rank[:-1]
+    for size in checked:
+        if size % rows:
+            raise _uneven(layer, "output", size, rows)
 
 
 def _uneven(layer: Linear, side: str, size: int, block: int) -> DoesNotStart:
