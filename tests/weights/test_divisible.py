@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from kvplan.errors import DoesNotStart
+from kvplan.errors import DoesNotStart, KvplanError
 from kvplan.pipeline import PlanRequest, plan
 from kvplan.request import read_words
 from kvplan.result import Result
+from kvplan.sides import target_model
+from kvplan.weights.builder import Builder
+from kvplan.weights.quant.base import Unquantized
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -85,3 +88,10 @@ def test_the_heads_of_a_vision_tower_must_divide_unless_it_is_whole_on_every_ran
     with pytest.raises(DoesNotStart, match=r"the heads of visual\.blocks\.0\.attn\.qkv \(16\)"):
         planned(tmp_path, VISION, "-tp", "32")
     assert planned(tmp_path, VISION, "-tp", "32", "--mm-encoder-tp-mode", "data").layers
+
+
+def test_a_model_of_more_tensors_than_any_has_is_given_up(tmp_path: Path) -> None:
+    builder = Builder(target_model(planned(tmp_path, LLAMA).config), Unquantized())
+    with pytest.raises(KvplanError, match="has more than 100000 tensors"):
+        for i in range(10**6):
+            builder.add(f"layers.{i}", 1)
