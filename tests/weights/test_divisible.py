@@ -92,6 +92,7 @@ def test_the_heads_of_a_vision_tower_must_divide_unless_it_is_whole_on_every_ran
 
 def test_a_model_of_more_tensors_than_any_has_is_given_up(tmp_path: Path) -> None:
     builder = Builder(target_model(planned(tmp_path, LLAMA).config), Unquantized())
+    for i in range(100_000):
+        builder.add(f"layers.{i}", 1)
     with pytest.raises(KvplanError, match="has more than 100000 tensors"):
-        for i in range(10**6):
-            builder.add(f"layers.{i}", 1)
+        builder.add("one.more", 1)
