@@ -93,6 +93,9 @@ def nearest(text: str) -> str | None:
     from difflib import get_close_matches
 
     head = text.split("=", 1)[0].split(".", 1)[0].strip("-").replace("_", "-").lower()
+    short = "-" + head.removesuffix("-size")
+    if short in option_strings():
+        return short
     known = {name[2:]: name for name in option_strings() if name.startswith("--")}
     found = get_close_matches(head[:100], list(known), n=1, cutoff=0.6)
     return known[found[0]] if found else None

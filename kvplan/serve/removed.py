@@ -1,4 +1,4 @@
-"""Flags that earlier vLLM versions had: what to write for vLLM 0.33.0 instead."""
+"""Flags that earlier vLLM versions had, or other servers have: what to write for vLLM 0.33.0 instead."""
 
 REMOVED = {
     "--swap-space": "it is gone with no replacement: leave it out",
@@ -38,4 +38,26 @@ REMOVED = {
     "--image-input-type": "leave it out",
     "--long-lora-scaling-factors": "leave it out",
     "--lora-extra-vocab-size": "leave it out",
+    "--enable-lora-bias": "leave it out",
+    "--multi-step-stream-outputs": "multi-step scheduling is gone: leave it out",
+    "--tokenizer-pool-size": "leave it out",
+    "--tokenizer-pool-type": "leave it out",
+    "--tokenizer-pool-extra-config": "leave it out",
+    "--override-pooler-config": "use --pooler-config",
+    "--override-neuron-config": "leave it out",
+    "--disable-mm-preprocessor-cache": "use --mm-processor-cache-gb 0",
+    "--guided-decoding-disable-fallback": "leave it out",
+    "--guided-decoding-disable-any-whitespace": "use --structured-outputs-config with the key disable_any_whitespace",
+    "--guided-decoding-disable-additional-properties": (
+        "use --structured-outputs-config with the key disable_additional_properties"
+    ),
+    "--logits-processor-pattern": "use --logits-processors",
+    "--qlora-adapter-name-or-path": "leave it out",
+    "--disable-logprobs-during-spec-decoding": "leave it out",
+    "--spec-decoding-acceptance-method": "leave it out",
+    "--typical-acceptance-sampler-posterior-threshold": "leave it out",
+    "--typical-acceptance-sampler-posterior-alpha": "leave it out",
+    "--max-paddings": "leave it out",
+    "--context-length": "use --max-model-len",
+    "--mem-fraction-static": "use --gpu-memory-utilization",
 }

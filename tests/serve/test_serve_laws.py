@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,8 @@ from kvplan.serve import planner_options, read_argv, read_text, to_document
 from kvplan.serve.deployment import Deployment
 from kvplan.serve.fields import FIELDS
 from kvplan.serve.flags import FLAGS, VLLM_VERSION
-from kvplan.serve.flagtable import option_strings
+from kvplan.serve.flagtable import nearest, option_strings
+from kvplan.serve.removed import REMOVED
 from kvplan.serve.touch import ENV_NEUTRAL, ENV_PLANNED, ENV_REFUSED, IGNORED, NEUTRAL, PLANNED, REFUSED
 
 PIECES = [
@@ -173,3 +175,16 @@ def test_reading_a_line_loads_neither_yaml_nor_the_shell() -> None:
         "print([m for m in ('yaml', 'ast', 'difflib', 'kvplan.serve.shell') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_flags_that_are_gone_are_unknown_and_what_takes_their_place_is_known() -> None:
+    assert not set(REMOVED) & set(option_strings())
+    named = {word.strip(",:;") for advice in REMOVED.values() for word in advice.split() if word.startswith("--")}
+    assert named <= set(option_strings())
+
+
+@pytest.mark.parametrize(
+    ("flag", "near"), [("--tp-size", "-tp"), ("--pp", "-pp"), ("--max-model-length", "--max-model-len")]
+)
+def test_a_short_flag_written_long_is_near_its_own(flag: str, near: str) -> None:
+    assert nearest(flag) == near
