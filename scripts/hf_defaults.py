@@ -25,7 +25,7 @@ import typing
 from typing import Any
 
 NAMES = """
-afmoe apertus arcee aria aria_text audioflamingo3 axk1 bamba biogpt bitnet bloom chatglm cohere cohere2 cohere2_moe
+afmoe apertus arcee aria aria_text audioflamingo3 axk1 bamba beam biogpt bitnet bloom chatglm cohere cohere2 cohere2_moe
 cohere2_vision cwm deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek_v41 ernie4_5 ernie4_5_moe exaone4
 exaone4_5 exaone_moe falcon falcon_h1 falcon_mamba flex_olmo gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text
 gemma4 gemma4_assistant gemma4_text gemma4_unified gemma4_unified_assistant gemma4_unified_text glm glm4 glm4_moe

@@ -18,6 +18,7 @@ MAX_LAYERS = 2_000
 
 _WITHOUT_MODEL_WINDOW = frozenset(
     (
+        "BeamForCausalLM",
         "LagunaForCausalLM",
         "MiMoV2FlashForCausalLM",
         "MiMoV2ForCausalLM",

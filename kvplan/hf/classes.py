@@ -157,6 +157,18 @@ def _step3p5_rope(c: Draft) -> None:
     c.put("rope_parameters", parameters)
 
 
+def beam(c: Draft) -> None:
+    """vLLM's BeamConfig (transformers_utils/configs/beam.py): rotary positions of the one kind that has them."""
+    given = c.section("rope_parameters")
+    if given is None:
+        c.put("rope_parameters", {"rope_type": "default", "rope_theta": 10000.0})
+    elif given.data.keys() <= {"sliding_attention", FULL}:
+        kinds = [kind for kind, value in given.data.items() if value is not None]
+        if len(kinds) != 1 or not isinstance(given.get(kinds[0]), Mapping):
+            raise c.error("rope_parameters", "must hold one kind of layer's parameters")
+        c.put("rope_parameters", dict(given.get(kinds[0])))
+
+
 def kimi_linear(c: Draft) -> None:
     """vLLM's KimiLinearConfig (transformers_utils/configs/kimi_linear.py)."""
     sizes.head_dim(c)

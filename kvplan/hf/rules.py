@@ -44,6 +44,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "arcee": (sizes.head_dim, sizes.kv_heads),
     "aria_text": (sizes.head_dim, sizes.kv_heads),
     "axk1": (small.axk1,),
+    "beam": (lt.constant(SLIDING), lt.constant("sparse", "mlp_layer_types"), classes.beam),
     "bamba": (sizes.kv_heads, sizes.mamba_head_size, lt.bamba),
     "bitnet": (sizes.kv_heads,),
     "bloom": (sizes.bloom_width,),
