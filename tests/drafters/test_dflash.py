@@ -127,8 +127,3 @@ def test_a_drafter_without_a_mask_token_is_refused(tmp_path: Path) -> None:
     config = {**DFLASH, "dflash_config": {"target_layer_ids": [1, 9, 17, 25, 33]}}
     with pytest.raises(Refused, match="mask_token_id"):
         drafted(tmp_path, QWEN3, config, "dflash", 7)
-
-
-def test_a_beam_selector_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="DFlash2Beam"):
-        drafted(tmp_path, QWEN3, {**DFLASH, "architectures": ["DFlash2BeamDraftModel"]}, "dflash", 7)
