@@ -72,6 +72,10 @@ CHANGES = (
            "The state of Nemotron-H has the model's dtype."),
     Change("0.9.0", "mla_block", "flashmla", "platforms/cuda.py check_and_update_config",
            "The block of MLA is 64 tokens on Hopper (FlashMLA), else 16."),
+    Change("0.9.0", "plain_block", "default", "platforms/cuda.py check_and_update_config",
+           "The block is 16 tokens by default but for MLA."),
+    Change("0.9.0", "flash_attn_blocks", "any", "v1/attention/backends/flash_attn.py",
+           "FlashAttention takes every multiple of 16 tokens as a block."),
     Change("0.9.0", "check", "layers", f"{_UTILS} check_enough_kv_cache_memory",
            "A request must fit as the sum of what a rank's own layers hold."),
     Change("0.9.0", "null_block", "not_reserved", f"{_UTILS} check_enough_kv_cache_memory",
@@ -131,7 +135,9 @@ CHANGES = (
     Change("0.17.0", "check", "own_stage", f"{_UTILS} _project_kv_cache_groups_to_worker",
            "A request must fit in whole blocks of each stage's own layers."),
     Change("0.18.0", "mla_block", "preferred", "platforms/interface.py update_block_size_for_backend",
-           "The block size is one that every attention backend takes."),
+           "The block of MLA is the backend's: 16 tokens where it takes that, else its smallest."),
+    Change("0.18.0", "plain_block", "first_backend", "platforms/interface.py update_block_size_for_backend",
+           "The block is that of the first attention backend: 16 tokens where it takes that, else its smallest."),
     Change("0.18.0", "group_size", "largest_below_1.5", f"{_UTILS} _get_kv_cache_groups_uniform_page_size",
            "The group size is the largest bucket where that is less than 1.5 x the smallest."),
     Change("0.18.0", "hybrid_block", "by_kind_but_blackwell", _CONFIG,
@@ -178,6 +184,8 @@ CHANGES = (
            "Window layers retain drafted tokens - 1 more when several MTP modules draft."),
     Change("0.29.0", "null_block", "reserved", f"{_UTILS} get_kv_cache_configs",
            "The check that one request fits, and the longest length, use the memory less one block."),
+    Change("0.29.0", "flash_attn_blocks", "by_head", "v1/attention/backends/flash_attn.py _get_fa4_hd256_block_size",
+           "FlashAttention 4 takes only blocks of one size for heads of 256."),
     Change("0.29.0", "layout", "six", "v1/attention/backends/utils.py",
            "One of six axis orders is resolved for the whole model."),
     Change("0.29.0", "packed", "block_outermost", f"{_UTILS} _get_packed_kv_cache_groups",
@@ -186,6 +194,11 @@ CHANGES = (
            "A page of non-MLA attention that does not divide is padded too."),
     Change("0.29.0", "mamba", "checkpoints", f"{_SPECS} MambaSpec.max_memory_usage_bytes",
            "In align mode the prefill checkpoint blocks of the layer count too."),
+    Change("0.31.0", "plain_block", "every_backend", "platforms/interface.py _preferred_block_size_for_backends",
+           "The block is one that every attention backend takes."),
+    Change("0.31.0", "flash_attn_blocks", "by_head_and_fp8",
+           "v1/attention/backends/flash_attn.py _get_sm90_fa4_fp8_kv_block_size",
+           "As before, and fixed blocks for FP8 on Hopper."),
     Change("0.31.0", "window_block", "largest_that_fits", "attention.py _largest_kernel_block_within",
            "A window layer has the largest kernel block whose page fits the attention's."),
     Change("0.31.0", "block_stride", "kernel_block", f"{_SPECS} block_stride_alignment",
@@ -236,6 +249,8 @@ class Rules(NamedTuple):
     chunk_groups: str
     nemotron_state: str
     mla_block: str
+    plain_block: str
+    flash_attn_blocks: str
     check: str
     null_block: str
     override: str

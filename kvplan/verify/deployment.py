@@ -93,6 +93,8 @@ _KNOWN_BACKENDS = frozenset(
         "TRITON_MLA",
     )
 )
+_PLATFORM_BLOCKS = {"xpu": 64, "ascend": 128}
+"""Tokens in a block by default on platforms that are not CUDA's (vllm/platforms/xpu.py; vllm-ascend)."""
 _QUANTISED = re.compile(r"awq|gptq|autoround|fp8|fp4|int[48]|w[48]a(?:8|16)|bnb|[0-9]bit|gguf|exl[23]|quant")
 
 
@@ -130,8 +132,9 @@ def deployment(
         if size > 1 and name not in fields:
             fields[name] = size
             notes.append(f"The log's ranks tell --{name.replace('_', '-')} {size}.")
-    if reading.kv_cache_block_size is not None and "block_size" not in fields:
-        fields["block_size"] = reading.kv_cache_block_size
+    block = reading.kv_cache_block_size or _PLATFORM_BLOCKS.get((reading.platform or "").lower())
+    if block is not None and "block_size" not in fields:
+        fields["block_size"] = block
     if drafter is not None:
         fields["speculative_config"] = {**fields.get("speculative_config", {}), "model": drafter}
     told = options.get("mamba_cache_mode")

@@ -18,6 +18,7 @@ from kvplan.planning.layer_set import CannotPlan
 from kvplan.report.numbers import plural
 from kvplan.result import Result
 from kvplan.sources import bundled, local
+from kvplan.spec import CHUNKED_LOCAL, WINDOW_KINDS
 from kvplan.units import GIB
 from kvplan.verify.deployment import Deployment, as_printed, deployment, quantised_base
 from kvplan.verify.device import devices, foreign
@@ -83,13 +84,32 @@ def _judged(reading: LogReading, wanted: Wanted, rules: Rules, name: str | None,
     found = deployment(reading, rules, name, wanted.env, wanted.drafter)
     verdict = _best(reading, wanted, found, rules)
     verdict = verdict._replace(notes=(*notes, *found.notes, *verdict.notes))
+    doubt = None if verdict.exit_code != 1 else _doubt(reading, verdict)
+    return verdict if doubt is None else verdict._replace(refusal=doubt)
+
+
+def _doubt(reading: LogReading, verdict: Verdict) -> str | None:
+    """Why lines that differ accuse nothing: what the plan was made with is not what the log says."""
     device = foreign(reading)
-    if verdict.exit_code != 1 or device is None:
-        return verdict
-    return verdict._replace(
-        refusal=f"The log is of another device than CUDA's ({device}), whose cache is not verified to be what is "
-        "planned here, and its numbers are not those of CUDA."
-    )
+    if device is not None:
+        return (
+            f"The log is of another device than CUDA's ({device}), whose cache is not verified to be what is planned "
+            "here, and its numbers are not those of CUDA."
+        )
+    if reading.options is None:
+        return (
+            "The log does not hold the options it was started with, and vLLM's defaults do not give its numbers."
+        )
+    windows = verdict.plan is not None and any(layer.spec.kind in _RESERVING for layer in verdict.plan.layers)
+    if windows and "max_num_batched_tokens" not in reading.options:
+        return (
+            "The log does not say its max_num_batched_tokens, which window layers reserve, and vLLM's default does not "
+            "give its numbers."
+        )
+    return None
+
+
+_RESERVING = WINDOW_KINDS | {CHUNKED_LOCAL}
 
 
 def _by_base(reading: LogReading, wanted: Wanted, rules: Rules, missing: KvplanError) -> Verdict:

@@ -30,6 +30,8 @@ LATEST = "every_backend_checkpoints"
 """The hybrid_block rule of 0.33.0, whose block sizes are the plan's own."""
 _RESIZED = frozenset((FULL_ATTENTION, SINK_FULL_ATTENTION, MLA, SLIDING_WINDOW, CHUNKED_LOCAL))
 _BEFORE_BACKENDS = frozenset(("none", "multiple_of_16", "by_kind", "by_kind_but_blackwell"))
+# Backends that took any multiple of 16 tokens first, or Triton in their place (TRITON_FLASHINFER is new in 0.30.0).
+_FIXED_LATER = frozenset(("FLASH_ATTN", "TRITON_FLASHINFER"))
 _MLA_BLOCKS = {"CUTLASS_MLA": 128, "FLASH_ATTN_MLA": 64, "FLASHMLA": 64, "FLASHINFER_MLA": 64, "FLASHMLA_SPARSE": 64}
 
 
@@ -98,7 +100,7 @@ def _hybrid_sizes(
 
 def _hybrid_block(rules: Rules, base: Base, attention: CacheLayer, states: Sequence[StateSpec], mode: str) -> int:
     config = base.config
-    smallest = [_smallest(layer) for layer in base.layers if isinstance(layer.spec, AttentionSpec)]
+    smallest = [_smallest(rules, config, layer) for layer in base.layers if isinstance(layer.spec, AttentionSpec)]
     start = config.block_size if config.user_specified_block_size else 16
     if not config.user_specified_block_size and rules.hybrid_block not in _BEFORE_BACKENDS and start % smallest[0]:
         start = smallest[0]
@@ -142,9 +144,20 @@ def _plain_block(rules: Rules, base: Base, attention: CacheLayer | None) -> int:
     config = base.config
     if config.user_specified_block_size or attention is None:
         return config.block_size
-    if rules.mla_block == "preferred":
+    if rules.plain_block == "every_backend":
         return base.block_size
-    return _mla_block(rules, config, attention) if config.use_mla else 16
+    if config.use_mla:
+        return base.block_size if rules.mla_block == "preferred" else _mla_block(rules, config, attention)
+    if rules.plain_block == "default":
+        return 16
+    first = next(layer for layer in base.layers if isinstance(layer.spec, AttentionSpec))
+    return _preferred(_kernel_blocks(rules, config, first))
+
+
+def _preferred(sizes: Sequence[int | MultipleOf]) -> int:
+    """16 tokens where the backend takes that, else its smallest block."""
+    taken = any(16 % size.base == 0 if isinstance(size, MultipleOf) else size == 16 for size in sizes)
+    return 16 if taken or not sizes else _least(sizes)
 
 
 def _mla_block(rules: Rules, config: EngineConfig, attention: CacheLayer) -> int:
@@ -200,7 +213,7 @@ def _block_of(rules: Rules, base: Base, made: Sizes, layer: CacheLayer) -> int:
     if rules.window_block == "configured":
         return made.block_size
     if rules.window_block == "smallest_kernel_block":
-        return _smallest(layer)
+        return _smallest(rules, base.config, layer)
     return spec.block_size if made.block_size == base.block_size else _largest_that_fits(layer, made.block_size)
 
 
@@ -241,6 +254,19 @@ def _largest(states: Sequence[StateSpec]) -> int:
     return max(spec.unpadded_page_size_bytes for spec in states)
 
 
-def _smallest(layer: CacheLayer) -> int:
+def _smallest(rules: Rules, config: EngineConfig, layer: CacheLayer) -> int:
     """The smallest kernel block of the layer's backend, in tokens."""
-    return min([s.base if isinstance(s, MultipleOf) else s for s in layer.kernel_block_sizes], default=16)
+    return _least(_kernel_blocks(rules, config, layer)) if layer.kernel_block_sizes else 16
+
+
+def _kernel_blocks(rules: Rules, config: EngineConfig, layer: CacheLayer) -> tuple[int | MultipleOf, ...]:
+    """The kernel blocks that the layer's backend took in the release: FlashAttention's were not fixed at first."""
+    if layer.backend not in _FIXED_LATER or rules.flash_attn_blocks == "by_head_and_fp8":
+        return layer.kernel_block_sizes
+    if rules.flash_attn_blocks == "by_head" and config.gpu.capability[0] != 9:
+        return layer.kernel_block_sizes
+    return (MultipleOf(16),)
+
+
+def _least(sizes: Sequence[int | MultipleOf]) -> int:
+    return min(size.base if isinstance(size, MultipleOf) else size for size in sizes)

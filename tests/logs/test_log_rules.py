@@ -68,6 +68,9 @@ def test_every_row_of_the_table_changes_something_from_its_release_on():
         ("group_size", "0.17.1", "0.18.0"),
         ("override", "0.20.0", "0.20.1"),
         ("cuda_graphs", "0.19.1", "0.20.0"),
+        ("plain_block", "0.17.1", "0.18.0"),
+        ("plain_block", "0.30.0", "0.31.0"),
+        ("flash_attn_blocks", "0.28.0", "0.29.0"),
     ],
 )
 def test_boundaries_between_releases(rule: str, last: str, first: str):

@@ -1,4 +1,5 @@
 """Laws of what a log leaves open: ranks that it does not show, engines that it mixes, devices that it tells or not."""
+# ruff: noqa: E501 (log lines as they are printed)
 
 from __future__ import annotations
 
@@ -113,6 +114,15 @@ def test_another_device_s_log_can_agree_but_is_never_accused():
     )
 
 
+def test_the_block_of_another_platform_is_its_own():
+    log = start_up(
+        "0.22.0", "google/gemma-4-31B-it", length=163840, gib=10.12, tokens=169_314, concurrency="1.03",
+        tensor_parallel_size=2, max_num_batched_tokens=8192, enable_prefix_caching=True,
+        further=("Automatically detected platform xpu.", "Using FLASH_ATTN attention backend out of potential"),
+    )  # fmt: skip
+    assert judge(read(log), Wanted(offline=True)).exit_code == 0
+
+
 def test_a_cache_that_was_kept_in_one_group_is_told_by_its_warning():
     log = start_up(
         "0.11.0", "google/gemma-3-27b-it", length=4096, gib=109.86, tokens=232_256, concurrency="56.70",
@@ -162,3 +172,31 @@ def test_a_capability_that_is_not_known_is_named():
 )
 def test_what_is_no_cuda_device(reading: LogReading, told: str | None):
     assert foreign(reading) == told
+
+
+def test_what_the_log_does_not_say_is_not_held_against_it():
+    tokens = "(EngineCore pid=7) INFO 06-02 [k.py:1] GPU KV cache size: {} tokens, Maximum concurrency for 4,096 tokens per request: {}x\n"
+    head = (
+        "INFO 10-08 16:50:22 [core.py:129] Initializing a V1 LLM engine (v0.31.0) with config: model='Qwen/Qwen3-8B'\n"
+    )
+    memory = "INFO 10-08 16:50:30 [gpu_worker.py:692] Available KV cache memory: 18.69 GiB\n"
+    agreeing = head + memory + tokens.format("136,080", "33.22")
+    assert judge(read(agreeing), Wanted(offline=True)).exit_code == 0
+    differing = judge(read(agreeing.replace("136,080", "120,000")), Wanted(offline=True))
+    assert differing.refusal == (
+        "The log does not hold the options it was started with, and vLLM's defaults do not give its numbers."
+    )
+
+
+def test_window_layers_need_the_batch():
+    def gemma(tokens: int, **batch: int) -> Verdict:
+        log = start_up("0.22.0", "google/gemma-3-27b-it", length=8192, gib=59.15, tokens=tokens, **batch)
+        return judge(read(log), Wanted(offline=True, gpu="L4"))
+
+    assert gemma(237_690, max_num_batched_tokens=2048).exit_code == 0
+    assert gemma(237_690).exit_code == 0
+    assert gemma(150_000, max_num_batched_tokens=2048).exit_code == 1
+    assert gemma(150_000).refusal == (
+        "The log does not say its max_num_batched_tokens, which window layers reserve, and vLLM's default does not give "
+        "its numbers."
+    )

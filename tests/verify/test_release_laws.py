@@ -150,3 +150,11 @@ def test_the_block_of_mla_by_release_and_gpu(release: str, gpu: str, block: int)
     args = EngineArgs(model="deepseek-ai/DeepSeek-V3", hf_overrides={"quantization_config": None})
     result = plan(PlanRequest(args=args, gpu=gpu, offline=True))
     assert by(release, result).sizes.block_size == block
+
+
+@pytest.mark.parametrize(("release", "block"), [("0.17.0", 16), ("0.18.0", 16), ("0.28.0", 16), ("0.33.0", 64)])
+def test_the_block_of_a_backend_is_that_of_its_release(release: str, block: int):
+    """Gemma 4 on B200: FlashInfer's large pages for heads of 512 came with 0.30.0."""
+    args = EngineArgs(model="google/gemma-4-31B-it", kv_cache_memory_bytes=10**11)
+    result = plan(PlanRequest(args=args, gpu="B200", offline=True))
+    assert by(release, result).configured_block_size == block
