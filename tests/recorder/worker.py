@@ -126,7 +126,7 @@ def _speculator(config: Any) -> Any:
 def _proposer(config: Any) -> Any:
     """The drafting object of the older runner, which vLLM takes for what the newer one lacks (parallel EAGLE)."""
     speculative = config.speculative_config
-    if speculative.method in ("suffix", "ngram", "custom_class"):
+    if speculative.method in ("suffix", "ngram", "ngram_gpu", "custom_class"):
         return None
     if speculative.uses_draft_model():
         from vllm.v1.spec_decode.draft_model import DraftModelProposer as Proposer
