@@ -258,6 +258,8 @@ CLASSES = [
     ("PanguUltraMoEForCausalLM", 2, 41336195168),
     ("MellumForCausalLM", 2, 12154191808),
     ("YoutuForCausalLM", 2, 2100171520),
+    ("LongcatFlashForCausalLM", 2, 561805656960),
+    ("ChatGLMModel", 2, 9417060992),
     ("SolarOpenForCausalLM", 2, 102677382400),
 ]
 """Classes that no bundled config has: the file in tests/goldens/configs, ranks of an H200, bytes of the first."""

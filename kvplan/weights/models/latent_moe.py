@@ -1,6 +1,6 @@
-"""A.X K1 and Pangu Ultra MoE: DeepSeek-V3's layers with more norms.
+"""A.X K1, Pangu Ultra MoE and LongCat-Flash: DeepSeek-V3's layers with more norms, or two of each.
 
-vLLM: model_executor/models/AXK1.py, openpangu.py.
+vLLM: model_executor/models/AXK1.py, openpangu.py, longcat_flash.py.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from kvplan.weights.decoder import FIRST, TIED, Frame, decoder
 from kvplan.weights.mla import latent_attention
 from kvplan.weights.models.deepseek import check_latent
 from kvplan.weights.models.llama import two_norms
-from kvplan.weights.moe import CORRECTION, router, shared_expert
+from kvplan.weights.moe import CORRECTION, FLOAT, router, shared_expert
 from kvplan.weights.names import Packed
 
 ARCHITECTURES = (
     "AXK1ForCausalLM",
     "PanguUltraMoEForCausalLM",
+    "LongcatFlashForCausalLM",
 )
 
 
@@ -31,6 +32,11 @@ def weights(b: Builder) -> None:
     check_latent(b)
     if b.model.architecture == "AXK1ForCausalLM":
         decoder(b, _axk1_layer, Frame(embed_on=FIRST), tie=False)
+    elif b.model.architecture == "LongcatFlashForCausalLM":
+        if "mla_scale_q_lora" not in b.config or "mla_scale_kv_lora" not in b.config:
+            b.refuse("without mla_scale_q_lora and mla_scale_kv_lora, which vLLM reads,")
+        frame = Frame(embed_on=FIRST, embed_quantized=False)
+        decoder(b, _longcat_layer, frame, count=b.config.integer("num_layers"), tie=False)
     else:
         decoder(b, _pangu_layer, Frame(embed_on=TIED))
 
@@ -84,3 +90,18 @@ def _experts(b: Builder, prefix: str, *, corrected: bool) -> None:
     if shared:
         shared_expert(b, f"{prefix}.shared_experts", size * shared)
     b.experts(prefix, count, config.integer("hidden_size"), size)
+
+
+def _longcat_layer(b: Builder, prefix: str, index: int) -> None:
+    """Two attentions and two dense layers around the experts, of which some do nothing and have no weights."""
+    config, hidden = b.config, b.config.integer("hidden_size")
+    for i in range(2):
+        latent_attention(b, f"{prefix}.self_attn.{i}")
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            b.norm(f"{prefix}.{norm}.{i}", hidden)
+        gated_mlp(b, f"{prefix}.mlps.{i}", config.integer("ffn_hidden_size"))
+    count = config.integer("n_routed_experts")
+    every = count + config.integer("zero_expert_num", 0, minimum=0)
+    router(b, f"{prefix}.mlp.router.classifier", every, dtype=FLOAT)
+    b.add(f"{prefix}.mlp.router.{CORRECTION}", every, FLOAT)
+    b.experts(f"{prefix}.mlp", count, hidden, config.integer("expert_ffn_hidden_size"), renormalizes=False)

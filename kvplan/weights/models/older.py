@@ -1,6 +1,6 @@
-"""Decoders from before Llama: feed-forward layers without a gate, norms and projections with biases.
+"""Decoders from before Llama or beside it: names of their own, norms and projections with biases, ChatGLM.
 
-vLLM: model_executor/models/gpt2.py, opt.py, falcon.py, gpt_j.py.
+vLLM: model_executor/models/gpt2.py, opt.py, falcon.py, gpt_j.py, chatglm.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ ARCHITECTURES = (
     "OPTForCausalLM",
     "FalconForCausalLM",
     "GPTJForCausalLM",
+    "ChatGLMModel",
+    "ChatGLMForConditionalGeneration",
 )
 _WHOLE = Frame("transformer", "word_embeddings", "ln_f", layers="h", embed_on=ALWAYS, norm_bias=True)
 
@@ -37,6 +39,8 @@ def weights(b: Builder) -> None:
         b.add("transformer.wpe.weight", config.integer("max_position_embeddings") * config.integer("hidden_size"))
     elif name == "GPTJForCausalLM":
         decoder(b, _gptj_layer, _WHOLE._replace(embed="wte", head_bias=True), tie=False)
+    elif name.startswith("ChatGLM"):
+        _chatglm(b)
     else:
         decoder(b, _falcon_layer, _WHOLE, tie=config.boolean("tie_word_embeddings", True))
 
@@ -106,6 +110,32 @@ def _gptj_layer(b: Builder, prefix: str, index: int) -> None:
     b.attention(f"{prefix}.attn.attn")
     b.column(f"{prefix}.mlp.fc_in", hidden, width, bias=True)
     b.row(f"{prefix}.mlp.fc_out", width, hidden, bias=True)
+
+
+def _chatglm(b: Builder) -> None:
+    """Llama's parts under other names; half of each head is rotated."""
+    config, top = b.config, "transformer.encoder"
+    hidden, vocabulary = config.integer("hidden_size"), config.integer("padded_vocab_size")
+    heads, bias = config.integer("num_attention_heads"), config.truthy("add_bias_linear")
+    kv_heads = config.integer("multi_query_group_num") if config.truthy("multi_query_attention") else heads
+    plain, size, width = not config.truthy("rmsnorm"), hidden // heads, config.integer("ffn_hidden_size")
+    rotary = {"rope_theta": config.get("rope_ratio"), "partial_rotary_factor": 0.5}
+    length = config.integer("seq_length", 8192)
+    b.embedding("transformer.embedding", vocabulary, hidden)
+    for i in b.layers(config.integer("num_layers")):
+        prefix = f"{top}.layers.{i}"
+        attention = f"{prefix}.self_attention"
+        b.qkv(f"{attention}.query_key_value", hidden, size, heads, kv_heads, bias=bias or config.truthy("add_qkv_bias"))
+        b.row(f"{attention}.dense", hidden, hidden, bias=bias)
+        b.rotary(f"{attention}.rotary_emb", size, length, rotary, is_neox_style=not config.truthy("original_rope"))
+        b.attention(f"{attention}.attn")
+        b.column(f"{prefix}.mlp.dense_h_to_4h", hidden, (width, width), bias=bias)
+        b.row(f"{prefix}.mlp.dense_4h_to_h", width, hidden, bias=bias)
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            b.norm(f"{prefix}.{norm}", hidden, bias=plain)
+    if config.truthy("post_layer_norm"):
+        b.norm(f"{top}.final_layernorm", hidden, bias=plain)
+    b.head("transformer.output_layer", vocabulary, hidden, tied=config.truthy("tie_word_embeddings"))
 
 
 def _opt(b: Builder) -> None:
