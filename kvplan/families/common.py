@@ -254,6 +254,19 @@ def under(prefix: str, layer: Layer) -> Layer:
     return renamed
 
 
+def check_latent_rotary(config: Config) -> None:
+    """Refused where scaled rotary positions lack what DeepSeek's kind of them needs, whatever kind the config names.
+
+    vLLM: DeepseekV2MLAAttention takes any kind but ``default`` for its own (layers/rotary_embedding, get_rope).
+    """
+    rope = config.get("rope_parameters")
+    if not isinstance(rope, Mapping) or rope.get("rope_type", "default") == "default":
+        return
+    for key in ("factor", "original_max_position_embeddings"):
+        if rope.get(key) is None:
+            raise config.error(f"rope_parameters.{key}", "is missing, and vLLM scales this class's positions with it")
+
+
 def mla(model: Model, names: Iterable[str], why: Why, **fields: Any) -> list[Layer]:
     """Multi-head latent attention layers: one latent of kv_lora_rank + qk_rope_head_dim per token."""
     config = model.config

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kvplan.families.common import check_tower, decoder_names, mla, num_layers, require
+from kvplan.families.common import check_latent_rotary, check_tower, decoder_names, mla, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.families.sparse_mla import sparse_layers
 from kvplan.hf import Config
@@ -57,6 +57,7 @@ def layers(model: Model) -> Iterable[Layer]:
     if model.architecture == "Glm4MoeLiteForCausalLM":
         require(config, "first_k_dense_replace")
     check_expert_groups(config)
+    check_latent_rotary(config)
     if model.architecture == "KimiK25ForConditionalGeneration":
         vision = model.root.section("vision_config")
         heads = _TOWER_HEADS if vision is None else vision.integer("vt_num_attention_heads", _TOWER_HEADS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import num_layers
+from kvplan.families.common import check_latent_rotary, num_layers
 from kvplan.families.sparse_mla import sparse_layers
 from kvplan.layers import Layer
 from kvplan.model import Model
@@ -15,4 +15,5 @@ _WHY = ("index_topk, kv_lora_rank", "models/deepseek_v32/attention.py, DeepseekV
 
 
 def layers(model: Model) -> Iterator[Layer]:
+    check_latent_rotary(model.config)
     return sparse_layers(model, "model", 0, num_layers(model.config), _WHY)

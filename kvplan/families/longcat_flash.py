@@ -6,7 +6,7 @@ vLLM: model_executor/models/longcat_flash.py (FlashDecoderLayer), longcat_flash_
 from __future__ import annotations
 
 from kvplan.errors import Refused
-from kvplan.families.common import mla, num_layers, require
+from kvplan.families.common import check_latent_rotary, mla, num_layers, require
 from kvplan.layers import Layer
 from kvplan.model import Model
 
@@ -33,4 +33,5 @@ def layers(model: Model) -> list[Layer]:
     if model.architecture == "LongcatFlashNgramForCausalLM":
         check_ngram(model)
     count = num_layers(config, "num_layers")
+    check_latent_rotary(config)
     return mla(model, (f"model.layers.{i}.self_attn.{j}.attn" for i in range(count) for j in range(2)), _WHY)

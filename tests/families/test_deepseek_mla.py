@@ -67,3 +67,13 @@ def test_experts_whose_groups_are_null_as_in_the_config_class_keep_vllm_from_sta
     assert planned(tmp_path, DEEPSEEK_V2 | {"first_k_dense_replace": 32}, "H200").selected == "main"
     with pytest.raises(KvplanError, match=f"{field} is null"):
         planned(tmp_path, config | {field: None}, "H200")
+
+
+def test_scaled_rotary_positions_of_any_kind_are_deepseeks_own_and_need_their_original_length(tmp_path: Path) -> None:
+    """The engine: KeyError: 'original_max_position_embeddings'; with it, even a linear scaling starts."""
+    config = DEEPSEEK_V2 | {"n_group": 1, "topk_group": 1, "rope_theta": 10000}
+    linear = {"rope_type": "linear", "factor": 2.0}
+    whole = config | {"rope_scaling": linear | {"original_max_position_embeddings": 4096}}
+    assert planned(tmp_path, whole, "H200").selected == "main"
+    with pytest.raises(KvplanError, match="rope_parameters.original_max_position_embeddings is missing"):
+        planned(tmp_path, config | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "H200")
