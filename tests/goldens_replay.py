@@ -106,7 +106,8 @@ def _parts(case: dict[str, Any], result: Result) -> Iterator[list[str]]:
             yield differing(name, _without_kernel_names(row), described(own[name]))
             yield undeclared(name, row, own[name])
     for grouping, engine in unfold_plans(case["plans"], names, "main").items():
-        yield differing(grouping, comparable(engine), plan_row(result.plans[grouping], result.layers))
+        used = grouping == result.selected
+        yield differing(grouping, comparable(engine, used), plan_row(result.plans[grouping], result.layers))
 
 
 def differing(where: str, engine: dict[str, Any], ours: dict[str, Any]) -> list[str]:
@@ -162,8 +163,8 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def comparable(engine: dict[str, Any]) -> dict[str, Any]:
-    """An engine's plan in the form of `plan_row`.
+def comparable(engine: dict[str, Any], used: bool = False) -> dict[str, Any]:
+    """An engine's plan in the form of `plan_row`; a plan that the engine ``used`` fails where it cannot be bound.
 
     Whether a packed cache can be bound is left out where vLLM's worker stops with a KeyError: 0.33.0 does not find the
     specs of layers that share another's cache (Gemma 4 E2B and E4B), which says nothing of the cache itself. A
@@ -171,7 +172,7 @@ def comparable(engine: dict[str, Any]) -> dict[str, Any]:
     """
     out = {key: value for key, value in engine.items() if key not in ("error", "binding", "groups")}
     error, binding = engine.get("error"), engine.get("binding", {}).get("type")
-    out["fails"] = error is not None or binding == "StopIteration"
+    out["fails"] = error is not None or binding == "StopIteration" or (used and binding not in (None, "KeyError"))
     if error is None and binding not in ("KeyError", "StopIteration"):
         out["binds"] = "binding" not in engine
     keys = ("kind", "block_size", "page_size_bytes", "blocks_per_request", "uniform_type", "is_eagle_group", "layers")
