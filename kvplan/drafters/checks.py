@@ -28,6 +28,8 @@ def check(engine: EngineConfig, drafter: Model) -> None:
         check_draft_model(engine, speculative, drafter)
     elif reads_hidden_states(speculative, drafter.root):
         check_hidden_states(engine, speculative.method, target)
+    if speculative.method in ("eagle", "mtp"):
+        check_stack(speculative.method, target)
     if speculative.method in ("eagle", "eagle3", "dflash", "dspark"):
         check_width(speculative, drafter, target)
     if speculative.parallel_drafting and not drafter.architecture.endswith("MuseGlimmerAssistantModel"):
@@ -58,6 +60,35 @@ def check_hidden_states(engine: EngineConfig, method: str, target: Model) -> Non
         raise Refused(
             f"--pipeline-parallel-size {engine.pipeline_parallel_size}: {target.architecture} does not support method "
             f"{method} over pipeline stages in vLLM 0.33.0; use 1."
+        )
+
+
+_OTHER_STACKS = frozenset(
+    (
+        "BloomForCausalLM",
+        "ChatGLMForConditionalGeneration",
+        "ChatGLMModel",
+        "DbrxForCausalLM",
+        "ExaoneForCausalLM",
+        "FalconForCausalLM",
+        "FalconMambaForCausalLM",
+        "GPT2LMHeadModel",
+        "GPTJForCausalLM",
+        "Idefics3ForConditionalGeneration",
+        "Mamba2ForCausalLM",
+        "MambaForCausalLM",
+        "SmolVLMForConditionalGeneration",
+    )
+)
+"""Classes that do not hold their layers, or the whole text model, under the name `model`."""
+
+
+def check_stack(method: str, target: Model) -> None:
+    """Refused where the loader does not find the target's layers (`load_eagle_model` of eagle/utils.py)."""
+    if target.architecture in _OTHER_STACKS:
+        raise Refused(
+            f"--speculative-config method {method}: vLLM 0.33.0 does not find the embedding of {target.architecture} "
+            "to share with a drafter; choose another method."
         )
 
 
