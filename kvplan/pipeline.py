@@ -306,7 +306,9 @@ def _told(found: Sequence[tuple[Reason, ...]]) -> tuple[Reason, ...]:
     for each in zip(*found, strict=True):
         stages: dict[tuple[str, bool, str], list[int]] = {}
         for i, reason in enumerate(each):
-            stages.setdefault((reason.condition, reason.holds, re.sub(r"(?<=\.)\d+(?=\.)", "", reason.why)), []).append(i)
+            stages.setdefault((reason.condition, reason.holds, re.sub(r"(?<=\.)\d+(?=\.)", "", reason.why)), []).append(
+                i
+            )
         for own in stages.values():
             where = "" if len(own) == len(each) else f"{_stages(own)}, "
             out.append(each[own[0]]._replace(condition=where + each[own[0]].condition))
@@ -370,6 +372,10 @@ def _drafter_source(args: EngineArgs, offline: bool) -> Source | None:
         return None
     if not isinstance(name, str):
         raise KvplanError(f"--speculative-config: model must be a string, got {name!r}.")
+    from kvplan.engine.speculative import requested_method
+
+    if requested_method(named) == "custom_class":  # refused when the options are resolved
+        return None
     return _source(args, name, offline)
 
 

@@ -56,7 +56,7 @@ def requested_method(options: Mapping[str, Any]) -> str:
 
 
 def _is_python_path(model: Any) -> bool:
-    if not isinstance(model, str) or "/" in model:
+    if not isinstance(model, str) or "/" in model or model.endswith(".json"):  # kvplan also takes a config's file
         return False
     parts = model.split(".")
     return len(parts) >= 2 and all(part.isidentifier() for part in parts)

@@ -5,6 +5,7 @@ Expected rows: what vLLM 0.33.0 plans for the same configs and options.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,16 @@ def test_the_v2_runner_splits_a_cache_over_context_ranks_that_the_drafter_does_n
     assert (len(plan.groups), plan.bytes_per_block) == (1, 622592)
     with pytest.raises(Refused, match="needs more tensor-parallel ranks than 8 KV heads"):
         planned(tmp_path, moe, small, "draft_model", 4, env=V1, **options)
+
+
+def test_a_class_of_the_users_own_is_refused_and_a_file_of_a_config_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "draft.json").write_text(json.dumps({**LLAMA_DRAFTER, "vocab_size": 151936}), encoding="utf-8")
+    options = {"num_speculative_tokens": 3}
+    with pytest.raises(Refused, match="drafters of your own"):
+        planned(tmp_path, "Qwen/Qwen3-8B", None, None, None, speculative={**options, "model": "my.Proposer"})
+    result = planned(tmp_path, "Qwen/Qwen3-8B", None, None, None, speculative={**options, "model": "draft.json"})
+    assert result.drafter is not None
+    assert (result.drafter.method, result.drafter.architecture) == ("draft_model", "LlamaForCausalLM")
