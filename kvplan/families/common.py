@@ -68,23 +68,28 @@ def model_window(model: Model) -> int | None:
     return config.optional_integer("sliding_window", minimum=0) or None
 
 
-def check_rotary_axes(config: Config, head_size: int) -> None:
-    """Refused where rotary positions for images, split by ``mrope_section``, do not fill the rotated half of a head.
+def check_rotary(config: Config, head_size: int) -> None:
+    """Refused where lists of the rotary positions do not fill the rotated half of a head.
 
-    vLLM: layers/rotary_embedding, get_rope and MRotaryEmbedding.
+    vLLM: layers/rotary_embedding, get_rope; MRotaryEmbedding asserts it of ``mrope_section``, and the factors of
+    longrope are multiplied with the frequencies.
     """
     rope = config.get("rope_parameters")
-    if not isinstance(rope, Mapping) or rope.get("mrope_section") is None:
+    if not isinstance(rope, Mapping):
         return
-    if rope.get("rope_type", "default") not in ("default", "yarn"):
+    kind, parameters = rope.get("rope_type", "default"), Config(rope, f"{config.where}: rope_parameters")
+    if kind == "longrope":
+        lists = {key: len(parameters.sequence(key)) for key in ("short_factor", "long_factor") if key in rope}
+    elif kind in ("default", "yarn") and rope.get("mrope_section"):
+        lists = {"mrope_section": sum(parameters.integers("mrope_section"))}
+    else:
         return
-    parameters = Config(rope, f"{config.where}: rope_parameters")
-    rotated = parameters.optional_integer("rope_dim", minimum=0) or int(
-        head_size * parameters.number("partial_rotary_factor", 1.0)
-    )
-    axes = parameters.integers("mrope_section")
-    if axes and sum(axes) != rotated // 2:
-        raise parameters.error("mrope_section", f"must add up to half of the {rotated} rotated elements, got {axes}")
+    factor = parameters.number("partial_rotary_factor", 1.0)
+    half = (parameters.optional_integer("rope_dim", minimum=0) or int(head_size * factor)) // 2
+    for key, length in lists.items():
+        if length != half and not (kind == "longrope" and length == 1):
+            what = "add up to" if key == "mrope_section" else "have as many entries as"
+            raise parameters.error(key, f"must {what} half of the {2 * half} rotated elements of a head, got {length}")
 
 
 def attention(
@@ -152,7 +157,7 @@ def uniform_gqa(
     window = model_window(model)
     windows = [w or window for w in windows or [None] * count]
     heads, size = config.integer("num_attention_heads"), head_size or head_dim(config)
-    check_rotary_axes(config, size)
+    check_rotary(config, size)
     template = attention(
         model,
         "",

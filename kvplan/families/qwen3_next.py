@@ -10,7 +10,7 @@ from typing import Any
 
 from kvplan.families.common import (
     attention,
-    check_rotary_axes,
+    check_rotary,
     check_tower,
     head_dim,
     num_layers,
@@ -101,7 +101,7 @@ def layers(model: Model) -> Iterator[Layer]:
     if model.architecture.endswith("ForConditionalGeneration"):
         prefix = "language_model.model"
         check_tower(model, QWEN3_TOWER)
-        check_rotary_axes(config, head_dim(config))  # text-only classes drop the axes
+        check_rotary(config, head_dim(config))  # text-only classes drop the axes
     state, full = linear_attention(model), full_attention(model)
     kinds = config.texts("layer_types", length=num_layers(config), allowed=("linear_attention", "full_attention"))
     for i, kind in enumerate(kinds):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kvplan.errors import Refused
-from kvplan.families.common import check_rotary_axes, check_tower, head_dim, num_layers
+from kvplan.families.common import check_rotary, check_tower, head_dim, num_layers
 from kvplan.families.qwen3_next import full_attention, linear_attention
 from kvplan.families.qwen_vl import QWEN3_TOWER, check_deepstack
 from kvplan.families.registry import Traits
@@ -169,7 +169,7 @@ def check_vision(model: Model) -> None:
         )
     check_deepstack(model)
     check_tower(model, QWEN3_TOWER)
-    check_rotary_axes(model.config, head_dim(model.config))
+    check_rotary(model.config, head_dim(model.config))
 
 
 def layers(model: Model) -> Iterator[Layer]:

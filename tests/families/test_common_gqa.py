@@ -83,7 +83,7 @@ def test_rotary_axes_fill_the_rotated_half_of_a_head(tmp_path: Path, size: int, 
     if starts:
         assert planned(tmp_path, {**config, "text_config": text}).selected == "main"
     else:
-        with pytest.raises(KvplanError, match="mrope_section must add up to half"):
+        with pytest.raises(KvplanError, match="mrope_section must add up to half of the"):
             planned(tmp_path, {**config, "text_config": text})
     alone = {"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "dtype": "bfloat16"}
     assert planned(tmp_path, {**alone, **text}).selected == "main"  # text-only classes drop the axes
@@ -107,3 +107,27 @@ def test_some_mixtures_of_experts_want_experts_on_every_pipeline_stage(
     else:
         with pytest.raises(Refused, match="layers 0 to 1 have no routed experts"):
             planned(tmp_path, config, pipeline_parallel_size=stages)
+
+
+@pytest.mark.parametrize(("width", "starts"), [(3072, True), (4096, False)])
+def test_long_rotary_factors_have_one_entry_for_each_frequency(tmp_path: Path, width: int, starts: bool) -> None:
+    """48 factors are half of a head of 3072 / 32; the engine broadcasts them over the frequencies."""
+    rope = {"type": "longrope", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
+    config = {
+        "architectures": ["Phi3ForCausalLM"],
+        "model_type": "phi3",
+        "dtype": "bfloat16",
+        "hidden_size": width,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096,
+        "pad_token_id": 0,
+        "rope_scaling": rope,
+    }
+    if starts:
+        assert planned(tmp_path, config).selected == "main"
+    else:
+        with pytest.raises(KvplanError, match="short_factor must have as many entries as half of the 128"):
+            planned(tmp_path, config)
