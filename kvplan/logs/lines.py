@@ -55,8 +55,7 @@ def records(
     joiner = _Joiner(wanted, wanted_without_blanks)
     pending: list[str] = []
     size, stream = 0, ""
-    for raw in lines:
-        line = raw if isinstance(raw, str) else bytes(raw).decode("utf-8", "replace")
+    for line in _written(lines):
         if not pending or line.find("pid=", 0, _HEAD) >= 0 or size > RECORD_CHARS or _begins(line):
             if pending and (record := joiner.record(pending, stream)):
                 yield record
@@ -67,6 +66,30 @@ def records(
         size += len(line) + 8
     if pending and (record := joiner.record(pending, stream)):
         yield record
+
+
+def _written(lines: Iterable[bytes | str]) -> Iterator[str]:
+    """The physical lines, and apart what was written over another with a carriage return; no progress bars.
+
+    A message that was printed while a bar stood on the line comes after it.
+    """
+    for raw in lines:
+        line = raw if isinstance(raw, str) else bytes(raw).decode("utf-8", "replace")
+        if "%|" not in line and line.find("\r", 0, -2) < 0:
+            yield line
+            continue
+        for part in line.rstrip("\r\n").split("\r"):
+            bar = _bar_end(part)
+            found = _head_pattern().search(part, bar) if bar else None
+            if found or not bar:
+                yield part[found.start() :] if found else part
+
+
+def _bar_end(part: str) -> int:
+    """Where in a progress bar its percentage ends; 0 for what is none, or stands in a message."""
+    bar = part.find("%|")
+    is_bar = bar > 0 and part[bar - 1].isdigit() and not _head_pattern().search(part, 0, bar)
+    return bar if is_bar else 0
 
 
 def _begins(line: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from random import Random
 
 # 0.9.2: workers tagged by rank, each rank reports for itself before the smallest is taken.
 V092_TWO_RANKS = """\
@@ -108,6 +109,76 @@ ALL = {
     "0.33.0 stages": V0330_STAGES,
     "0.26.0 refused": V0260_REFUSED,
 }
+
+
+def several(
+    version: str, engines: int, tensor: int, pipeline: int, random: Random
+) -> tuple[list[str], dict[str, object]]:
+    """A start-up of several engines and ranks, their lines mixed, and what of it must be read."""
+    key = tuple(map(int, version.split(".")))
+    once = key >= (0, 11, 1)  # only the first rank of an engine prints
+    api = "(APIServer pid=1) " if key >= (0, 10, 1) else ""
+    asked = {
+        "model": "org/m",
+        "max_model_len": 8192,
+        "tensor_parallel_size": tensor,
+        "pipeline_parallel_size": pipeline,
+    }
+    head = [
+        f"{api}INFO 11-20 08:00:00 [api_server.py:1] vLLM API server version {version}",
+        f"{api}INFO 11-20 08:00:00 [utils.py:1] non-default args: {asked!r}",
+    ]
+    said: dict[str, object] = {}
+    running = []
+    for index in range(engines):
+        core = f"({_engine_name(key, index, engines)} pid={10 + index}) " if key >= (0, 10) else ""
+        start = f"{core}INFO 11-20 08:00:00 [core.py:1] Initializing a V1 LLM engine (v{version}) with config: model='org/m', max_seq_len=8192"
+        ranks, memory, weights = [], [], []
+        for rank in range(1 if once else tensor * pipeline):
+            worker = _worker_name(key, index, engines, rank, tensor, pipeline)
+            tag = core if tensor * pipeline == 1 else f"({worker} pid={100 + 10 * index + rank}) "
+            memory.append(random.randrange(500, 5000) / 100)
+            weights.append(random.randrange(500, 5000) / 100)
+            ranks.append([
+                f"{tag}INFO 11-20 08:00:00 [gpu_model_runner.py:1] Model loading took {weights[-1]} GiB memory and 3.1 seconds",
+                f"{tag}INFO 11-20 08:00:00 [gpu_worker.py:1] Available KV cache memory: {memory[-1]:.2f} GiB",
+            ])  # fmt: skip
+        tokens = [random.randrange(1000, 10**6) for _ in memory]
+        report = [
+            f"{core}INFO 11-20 08:00:00 [k.py:1] GPU KV cache size: {each:,} tokens, Maximum concurrency for 8,192 tokens per request: {each / 8192:.2f}x"
+            for each in tokens
+        ]
+        running.append([start, *_mixed(ranks, random), *report])
+        if index == 0:
+            said = {
+                "version": version, "model": "org/m", "available_kv_cache_gib": min(memory), "weights_gib": weights[0],
+                "kv_cache_size_tokens": min(tokens), "max_concurrency": float(f"{min(tokens) / 8192:.2f}"),
+            }  # fmt: skip
+    return head + _mixed(running, random), said
+
+
+def _engine_name(key: tuple[int, ...], index: int, engines: int) -> str:
+    if key < (0, 10, 2):
+        return f"EngineCore_{index}"
+    return f"EngineCore_DP{index}" if engines > 1 or key < (0, 16) else "EngineCore"
+
+
+def _worker_name(key: tuple[int, ...], index: int, engines: int, rank: int, tensor: int, pipeline: int) -> str:
+    stage, shard = divmod(rank, tensor)
+    axes = [f"PP{stage}"] * (pipeline > 1) + [f"TP{shard}"] * (tensor > 1)
+    if key < (0, 10, 1):
+        return f"VllmWorker rank={rank}"
+    if key < (0, 10, 2):
+        return "VllmWorker " + "_".join(axes)
+    return "_".join(["Worker", *[f"DP{index}"] * (engines > 1), *axes])
+
+
+def _mixed(queues: list[list[str]], random: Random) -> list[str]:
+    """The lines of all, each queue's in its order."""
+    order = [index for index, queue in enumerate(queues) for _ in queue]
+    random.shuffle(order)
+    waiting = [iter(queue) for queue in queues]
+    return [next(waiting[index]) for index in order]
 
 
 def docker_json(line: str) -> str:

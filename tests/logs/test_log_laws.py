@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from random import Random
 
 import log_startups as startups
 import pytest
@@ -172,3 +173,50 @@ def test_ten_megabytes_in_under_a_second():
     reading = read_log(lines)
     assert time.process_time() - start < 1
     assert reading.kv_cache_size_tokens == 1470588
+
+
+def progress(step: int) -> str:
+    return f"Capturing CUDA graphs (PIECEWISE): {step * 10:3}%|{'#' * step:10}| {step}/10 [00:0{step}<00:05,  8.3{step}it/s]"
+
+
+@given(name=st.sampled_from(NAMES), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_progress_bars_between_messages_say_nothing(name: str, data: st.DataObject):
+    lines = startups.ALL[name].split("\n")
+    out = []
+    for line in lines:
+        bars = [progress(step) for step in range(data.draw(st.integers(0, 10)))]
+        where = data.draw(st.sampled_from(["over", "before", "glued"]))
+        if where == "over":
+            out.append("\r".join([*bars, line]))
+        elif where == "before":
+            out += ["\r".join(bars), line]
+        else:
+            out.append("".join(bars[-1:]) + line)
+    assert read_log(out).document() == read_log(lines).document()
+
+
+ERAS = ("0.9.2", "0.10.0", "0.10.1", "0.10.2", "0.11.0", "0.11.1", "0.14.0", "0.20.1", "0.26.0", "0.28.0", "0.33.0")
+
+
+@given(
+    version=st.sampled_from(ERAS),
+    engines=st.sampled_from([1, 2, 4]),
+    sizes=st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (8, 1)]),
+    restarts=st.integers(0, 2),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=80, deadline=None)
+def test_the_first_engine_s_smallest_rank_is_read(
+    version: str, engines: int, sizes: tuple[int, int], restarts: int, seed: int
+):
+    """Engines and ranks print at once, and all ranks up to 0.11.0; the last of several start-ups counts."""
+    if engines > 1 and version in ("0.9.2", "0.10.0", "0.10.1"):
+        engines = 1  # their workers' tags do not tell the engine
+    random = Random(seed)
+    lines: list[str] = []
+    for _ in range(restarts + 1):
+        more, said = startups.several(version, engines, *sizes, random)
+        lines += more
+    found = read_log(lines).document()
+    assert {key: found[key] for key in said} == said
