@@ -252,8 +252,8 @@ def nested(model: Model, architecture: str, prefix: str = "language_model") -> l
 
 
 def under(prefix: str, layer: Layer) -> Layer:
-    """The layer under ``prefix``, with the layer whose cache it reads."""
-    renamed = layer._replace(name=f"{prefix}.{layer.name}")
+    """The layer under ``prefix``, with the layer whose cache it reads. A name may begin with a dot (``.layers.0``)."""
+    renamed = layer._replace(name=f"{prefix}{'' if layer.name.startswith('.') else '.'}{layer.name}")
     if isinstance(renamed, AttentionLayer) and renamed.kv_sharing_target is not None:
         return renamed._replace(kv_sharing_target=f"{prefix}.{renamed.kv_sharing_target}")
     return renamed
