@@ -46,7 +46,8 @@ OWN = {
     "engine": ({"enum": list(ENGINES)}, "Engine rules."),
     "kv_cache_memory": (
         {"anyOf": [{"$ref": "#/$defs/size"}, {"type": "array", "items": {"$ref": "#/$defs/size"}}]},
-        "KV cache memory of a rank, as 60GiB; a list: one for each pipeline stage. Without it the GPU gives the budget.",
+        "KV cache memory of a rank, as 60GiB; a list: one for each pipeline stage. "
+        "Without it the GPU gives the budget.",
     ),
     "non_kv_memory": (
         {"$ref": "#/$defs/size"},

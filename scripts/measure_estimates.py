@@ -21,7 +21,8 @@ from kvplan.commands.deployment import Choices, request
 from kvplan.engine.args import EngineConfig
 from kvplan.errors import KvplanError
 from kvplan.estimates import GIB, HIGHEST, LOWEST, Estimate, estimate, graphs
-from kvplan.pipeline import Inputs, plan_read, read
+from kvplan.inputs import Inputs, read
+from kvplan.pipeline import plan_read
 from kvplan.weights.checks import stages
 
 STARTUPS = Path(__file__).with_name("startups.jsonl")

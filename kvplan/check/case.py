@@ -9,7 +9,8 @@ from kvplan.budget import Budget, Derive, Rest, Weights, budget, derived
 from kvplan.check.fleet import Deployment
 from kvplan.engine.args import EngineArgs, EngineConfig
 from kvplan.errors import KvplanError
-from kvplan.pipeline import Inputs, PlanRequest, inputs_of, plan_read, read, with_memory
+from kvplan.inputs import Inputs, inputs_of, read
+from kvplan.pipeline import PlanRequest, plan_read, with_memory
 from kvplan.result import Result
 from kvplan.sources import Source
 
@@ -40,7 +41,7 @@ class Case(NamedTuple):
     trained_draft_length: bool = False
     non_kv_memory: int | None = None
     weight_dtypes: tuple[str, ...] = ()
-    """As `kvplan.pipeline.Inputs.weight_dtypes`."""
+    """As `kvplan.inputs.Inputs.weight_dtypes`."""
 
 
 class Planned(NamedTuple):

@@ -18,7 +18,8 @@ from kvplan.report.style import VIEW, View
 
 if TYPE_CHECKING:
     from kvplan.budget import Budget
-    from kvplan.pipeline import Inputs, PlanRequest
+    from kvplan.inputs import Inputs
+    from kvplan.pipeline import PlanRequest
     from kvplan.result import Result
 
 FORMATS = ("text", "json")
@@ -104,7 +105,8 @@ def _candidates(most: int) -> Iterator[tuple[int, int]]:
 def _try(wanted: PlanRequest, tensor: int, pipeline: int) -> tuple[Try, int | None]:
     """What comes of one choice, and the model length that it was planned with."""
     from kvplan.budget import budget
-    from kvplan.pipeline import plan_read, read
+    from kvplan.inputs import read
+    from kvplan.pipeline import plan_read
 
     one = Try(tensor, pipeline)
     try:

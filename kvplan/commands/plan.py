@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kvplan.commands.deployment import Choices, ignored, one_of, positive, request
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.errors import DoesNotStart, KvplanError, Refused
-from kvplan.pipeline import Inputs, PlanRequest, plan_read, read, with_memory
+from kvplan.inputs import Inputs, read
+from kvplan.pipeline import PlanRequest, plan_read, with_memory
 from kvplan.report.style import VIEW, View
 from kvplan.result import Plan, Result
 from kvplan.units import human_readable_bytes

@@ -11,7 +11,8 @@ import pytest
 from kvplan.__main__ import main
 from kvplan.commands.deployment import Choices, request
 from kvplan.estimates import GIB, HIGHEST, LOWEST, capture_sizes, estimate, graph_counts, graphs
-from kvplan.pipeline import plan_read, read
+from kvplan.inputs import read
+from kvplan.pipeline import plan_read
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -11,7 +11,8 @@ from math import gcd, lcm
 import pytest
 
 from kvplan.commands.deployment import Choices, request
-from kvplan.pipeline import plan_read, read
+from kvplan.inputs import read
+from kvplan.pipeline import plan_read
 from kvplan.prefix_hits import Cached, Lookup, shortest_hit
 from kvplan.report.capacity import blocks_of, longest_for
 

@@ -75,5 +75,5 @@ def test_scaled_rotary_positions_of_any_kind_are_deepseeks_own_and_need_their_or
     linear = {"rope_type": "linear", "factor": 2.0}
     whole = config | {"rope_scaling": linear | {"original_max_position_embeddings": 4096}}
     assert planned(tmp_path, whole, "H200").selected == "main"
-    with pytest.raises(KvplanError, match="rope_parameters.original_max_position_embeddings is missing"):
+    with pytest.raises(KvplanError, match=r"rope_parameters.original_max_position_embeddings is missing"):
         planned(tmp_path, config | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "H200")

@@ -10,7 +10,8 @@ from kvplan.__main__ import main
 from kvplan.budget import EXACT, GIVEN, Rest, budget, derived, rest_of_log
 from kvplan.commands.deployment import Choices, request
 from kvplan.errors import KvplanError
-from kvplan.pipeline import plan_read, read
+from kvplan.inputs import read
+from kvplan.pipeline import plan_read
 
 GIB = 2**30
 

@@ -9,7 +9,8 @@ import pytest
 
 from kvplan.commands.deployment import Choices, request
 from kvplan.errors import Refused
-from kvplan.pipeline import plan_read, read
+from kvplan.inputs import read
+from kvplan.pipeline import plan_read
 from kvplan.weights.checks import stages
 
 DENSE: dict[str, Any] = {

@@ -9,7 +9,8 @@ import tiny
 
 from kvplan.commands.deployment import Choices, request
 from kvplan.errors import KvplanError
-from kvplan.pipeline import plan_read, read
+from kvplan.inputs import read
+from kvplan.pipeline import plan_read
 from kvplan.weights.checkpoint import checkpoint_of, header
 from kvplan.weights.checks import derived
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kvplan.commands.deployment import Choices, request
-from kvplan.pipeline import plan_read, read
+from kvplan.inputs import read
+from kvplan.pipeline import plan_read
 from kvplan.weights.checks import stages
 
 CONFIGS = Path(__file__).parents[1] / "goldens" / "configs"

@@ -1,0 +1,119 @@
+"""The groupings of one resolved deployment: planned with its limits and budget, and bound to kernel blocks."""
+
+from __future__ import annotations
+
+from kvplan.drafters.checks import split_over_groups
+from kvplan.engine.args import EngineArgs, EngineConfig
+from kvplan.errors import KvplanError
+from kvplan.kernel_blocks import kernel_blocks
+from kvplan.model import DRAFTER
+from kvplan.planning import plan_layers
+from kvplan.result import Plan
+from kvplan.spec import CacheLayer, Limits, StateSpec
+
+
+class Planner:
+    """The three groupings of one deployment under a layout, each planned once."""
+
+    def __init__(
+        self, args: EngineArgs, config: EngineConfig, layers: tuple[CacheLayer, ...], memory: tuple[int, ...] | None
+    ) -> None:
+        """``memory``: KV budget in bytes per pipeline stage; None: --kv-cache-memory-bytes on each.
+
+        KvplanError where the budgets are not one for each stage.
+        """
+        self.layers = layers
+        self.config = config
+        self.minimum = args.min_kv_cache_group_layers
+        self.memory = memory
+        if self.memory is not None and len(self.memory) != config.pipeline_parallel_size:
+            raise KvplanError(
+                f"--kv-cache-memory-bytes lists {len(self.memory)} sizes for --pipeline-parallel-size "
+                f"{config.pipeline_parallel_size}; give one for each stage, or one for all."
+            )
+        if self.memory is None and args.kv_cache_memory_bytes:  # vLLM measures for 0 as for no flag
+            self.memory = (args.kv_cache_memory_bytes,) * config.pipeline_parallel_size
+        self.limits = Limits(
+            max_model_len=config.max_model_len,
+            max_in_flight_tokens=config.max_in_flight_tokens,
+            mamba_cache_mode=config.mamba_cache_mode,
+            decode_context_parallel_size=config.decode_context_parallel_size,
+            max_num_encoder_input_tokens=config.max_num_encoder_input_tokens,
+        )
+
+    def plan(self, grouping: str, layout_name: str, *, used: bool) -> Plan:
+        """The deployment's plan under one grouping, with its kernel blocks.
+
+        ``used``: whether the engine uses it; then a cache that its workers cannot bind keeps it from starting.
+        """
+        made = self._plan(self.layers, grouping, layout_name, self.memory, self.config.pipeline_parallel_size)
+        drafted = [layer.name for layer in self.layers if layer.owner == DRAFTER]
+        split = split_over_groups(self.config, drafted, [group.layers for group in made.groups])
+        made = with_kernel_blocks(made, self.layers, used=used, died=split)
+        told = too_many_sequences(made, self.config, self.layers)
+        return made if told is None else made._replace(notes=(*made.notes, told))
+
+    def worker_plan(self, layers: tuple[CacheLayer, ...], grouping: str, layout_name: str) -> Plan:
+        """The plan of one worker's layers alone, without a budget: what its layout preference reckons with."""
+        own = tuple(layer._replace(stage=0) for layer in layers)
+        return self._plan(own, grouping, layout_name, None, 1)
+
+    def _plan(
+        self,
+        layers: tuple[CacheLayer, ...],
+        grouping: str,
+        layout_name: str,
+        memory: tuple[int, ...] | None,
+        stages: int,
+    ) -> Plan:
+        config, speculative = self.config, self.config.speculative
+        return plan_layers(
+            layers,
+            self.limits,
+            grouping=grouping,
+            layout=layout_name,
+            available_memory=memory,
+            pipeline_parallel_size=stages,
+            disable_hybrid_kv_cache_manager=config.disable_hybrid_kv_cache_manager,
+            num_gpu_blocks_override=config.args.num_gpu_blocks_override,
+            min_kv_cache_group_layers=self.minimum,
+            use_eagle_block_drop=speculative is not None and speculative.use_eagle_block_drop,
+            num_prefill_lookahead_tokens=0 if speculative is None else speculative.num_prefill_lookahead_tokens,
+            auto_fit_max_model_len=config.args.max_model_len == -1 and memory is not None,
+        )
+
+
+def too_many_sequences(made: Plan, config: EngineConfig, layers: tuple[CacheLayer, ...]) -> str | None:
+    """What vLLM says of fewer blocks than sequences where it captures full CUDA graphs of state layers.
+
+    Each decoding sequence needs a state block (vllm/config/compilation.py, `resolve_cudagraph_mode_and_sizes`).
+    """
+    blocks, sequences = made.num_blocks, config.max_num_seqs
+    eager = config.args.additional_flags.get("enforce_eager") is True
+    has_states = any(isinstance(layer.spec, StateSpec) for layer in layers)
+    if made.error is not None or blocks is None or sequences <= blocks or eager or not has_states:
+        return None
+    return (
+        f"--max-num-seqs {sequences} is more than the {blocks:,} blocks of the pool: with full CUDA graphs, its "
+        f"default, vLLM does not start; set --max-num-seqs {blocks} or less"
+    )
+
+
+def with_kernel_blocks(made: Plan, layers: tuple[CacheLayer, ...], *, used: bool, died: str | None = None) -> Plan:
+    """The plan with each group's kernel block size, and what a cache that cannot be bound dies of.
+
+    That is the plan's error where it is ``used`` and has no other, and a note where it is not. ``died``: what the
+    workers die of besides.
+    """
+    if not made.groups:
+        return made
+    stages = len(made.bytes_per_block_per_stage) or 1
+    bound = kernel_blocks(made, layers)
+    errors = [bound.error, died] + [kernel_blocks(made, layers, stage).error for stage in range(1, stages)]
+    sizes = bound.group_sizes + (None,) * (len(made.groups) - len(bound.group_sizes))
+    groups = tuple(group._replace(kernel_block_size=size) for group, size in zip(made.groups, sizes, strict=True))
+    told = list(dict.fromkeys(error for error in errors if error is not None))
+    error = made.error
+    if used and error is None and told:
+        error = told.pop(0)
+    return made._replace(groups=groups, notes=(*made.notes, *told), error=error)
