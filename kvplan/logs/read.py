@@ -186,9 +186,19 @@ def _failure(startup: Startup) -> str | None:
     """Why the start-up ended, in kvplan's words; None when the log does not say that it failed."""
     if _refusal(startup):
         return "one request of max_model_len does not fit into the KV memory"
-    if "no_memory" in startup.texts:
-        return "no memory is left for the KV cache"
-    return "the engine failed to start" if "failed" in startup.texts else None
+    later = bool(startup.tokens) and "failed" not in startup.texts  # a server that had started may run out of memory
+    found = (
+        why for name, why in _FAILURES.items() if name in startup.texts and not (later and name == "out_of_memory")
+    )
+    return next(found, None)
+
+
+_FAILURES = {
+    "no_memory": "no memory is left for the KV cache",
+    "too_little_free": "less memory is free on the GPU than --gpu-memory-utilization asks for",
+    "out_of_memory": "the GPU ran out of memory",
+    "failed": "the engine failed to start",
+}
 
 
 def _notes(startup: Startup, startups: int) -> list[str]:

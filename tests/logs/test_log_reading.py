@@ -198,6 +198,35 @@ def test_data_parallel_engines_are_kept_apart():
     assert reading.notes == ("2 engines report tokens; engine 0 is read.",)
 
 
+@pytest.mark.parametrize(
+    ("lines", "failure"),
+    [
+        (("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",), "the GPU ran out of memory"),
+        (
+            ("torch.OutOfMemoryError: CUDA out of memory.", "EngineCore failed to start."),
+            "the GPU ran out of memory",
+        ),
+        (
+            ("ValueError: Free memory on device cuda:0 (10.5/23.6 GiB) on startup is less than desired GPU memory "
+             "utilization (0.9, 21.24 GiB).",),
+            "less memory is free on the GPU than --gpu-memory-utilization asks for",
+        ),
+        (("ValueError: No available memory for the cache blocks.",), "no memory is left for the KV cache"),
+        (("EngineCore failed to start.",), "the engine failed to start"),
+        (("all is well",), None),
+    ],
+)  # fmt: skip
+def test_why_a_start_up_failed(lines: tuple[str, ...], failure: str | None):
+    head = startups.V0260_REFUSED.split("\n")[:3]
+    reading = read("\n".join([*head, *(f"(EngineCore pid=41) ERROR 09-14 [core.py:1] {line}" for line in lines)]))
+    assert reading.failure == failure
+
+
+def test_a_server_that_runs_out_of_memory_later_had_started():
+    reading = read(startups.V0330_STAGES + "(EngineCore pid=20) ERROR 11-21 [core.py:1] CUDA out of memory.\n")
+    assert reading.failure is None
+
+
 def test_of_several_start_ups_the_one_that_came_furthest_is_read():
     reading = read(startups.V0260_REFUSED + startups.V0220_DRAFTER + startups.V0260_REFUSED)
     assert (reading.version, reading.startups, reading.failure) == ("0.22.0", 3, None)
