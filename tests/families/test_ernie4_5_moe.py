@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gqa_case import rows
+import pytest
+from gqa_case import planned, rows
+
+from kvplan.errors import Refused
 
 CONFIG = {
     "architectures": ["Ernie4_5_MoeForCausalLM"],
@@ -33,3 +36,10 @@ def test_four_kv_heads_on_eight_ranks_are_replicated(tmp_path: Path) -> None:
     assert rows(tmp_path, CONFIG, "B200", tensor_parallel_size=8) == [
         ("full_attention", 28, "model.layers.0.self_attn.attn", 1, 128, 16, 8192, None)
     ]
+
+
+def test_a_tied_head_keeps_it_on_one_stage(tmp_path: Path) -> None:
+    """The engine, whose config class ties: "'PPMissingLayer' object has no attribute 'tie_weights'"."""
+    with pytest.raises(Refused, match="--pipeline-parallel-size 2: vLLM cannot split Ernie4_5_MoeForCausalLM"):
+        planned(tmp_path, CONFIG, pipeline_parallel_size=2)
+    assert planned(tmp_path, CONFIG | {"tie_word_embeddings": False}, pipeline_parallel_size=2).selected == "main"
