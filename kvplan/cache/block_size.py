@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kvplan.backends.base import Backend, BackendEnv, smallest
 from kvplan.backends.selector import preferred_block_size
-from kvplan.cache.blocks import BlockSizes
+from kvplan.blocks import BlockSizes
 from kvplan.errors import Refused
 from kvplan.spec import cdiv
 

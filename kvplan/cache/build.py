@@ -11,9 +11,9 @@ from kvplan.backends import mla_limits
 from kvplan.backends.base import Backend, BackendEnv, Query, Rejection, is_quantized, kv_quant_mode
 from kvplan.backends.registry import backend, wrapped
 from kvplan.backends.selector import Selection, check_batch_invariance, customize_attention_spec, select
+from kvplan.blocks import BlockSizes
 from kvplan.cache import block_size, specs, stages
 from kvplan.cache.block_size import Alignment, MixedDtypes
-from kvplan.cache.blocks import BlockSizes
 from kvplan.dtypes import cache_element
 from kvplan.engine.args import EngineConfig
 from kvplan.errors import Refused

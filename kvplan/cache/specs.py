@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.backends.base import Backend, BackendEnv
-from kvplan.cache.blocks import BlockSizes
+from kvplan.blocks import BlockSizes
 from kvplan.errors import Refused
 from kvplan.layers import AttentionLayer, MLALayer, StateLayer
 from kvplan.spec import (

@@ -5,7 +5,7 @@ vLLM: model_executor/models/extract_hidden_states.py (CacheOnlyAttentionLayer).
 
 from __future__ import annotations
 
-from kvplan.cache.blocks import BlockSizes
+from kvplan.blocks import BlockSizes
 from kvplan.drafters.common import target_config
 from kvplan.errors import Refused
 from kvplan.layers import CustomLayer

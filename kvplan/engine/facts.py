@@ -11,7 +11,7 @@ from typing import Any
 
 from kvplan.errors import Refused
 from kvplan.hf.config import Config
-from kvplan.hf.reading import TEXT_SECTIONS
+from kvplan.hf.sections import TEXT_SECTIONS
 
 _KV_HEADS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")

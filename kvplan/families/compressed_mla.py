@@ -16,7 +16,7 @@ from kvplan.model import TARGET, Model
 from kvplan.spec import SLIDING_WINDOW_MLA, AttentionSpec
 
 if TYPE_CHECKING:
-    from kvplan.cache.blocks import BlockSizes
+    from kvplan.blocks import BlockSizes
 
 PLAIN_PAGE = 512
 _MAX_HEADS = 128

@@ -29,7 +29,7 @@ from kvplan.model import Model
 from kvplan.spec import MLA, SLIDING_WINDOW_MLA, AttentionSpec
 
 if TYPE_CHECKING:
-    from kvplan.cache.blocks import BlockSizes
+    from kvplan.blocks import BlockSizes
 
 ARCHITECTURES = ("DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration")
 

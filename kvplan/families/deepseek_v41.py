@@ -31,7 +31,7 @@ from kvplan.model import Model
 from kvplan.spec import CIRCULAR_BUFFER, MLA, AttentionSpec
 
 if TYPE_CHECKING:
-    from kvplan.cache.blocks import BlockSizes
+    from kvplan.blocks import BlockSizes
 
 ARCHITECTURES = ("DeepseekV41ForCausalLM",)
 

@@ -19,7 +19,7 @@ from kvplan.model import Model
 from kvplan.spec import CIRCULAR_BUFFER, AttentionSpec, cdiv, round_up
 
 if TYPE_CHECKING:
-    from kvplan.cache.blocks import BlockSizes
+    from kvplan.blocks import BlockSizes
 
 ARCHITECTURES = ("Glm5NextForConditionalGeneration", "Glm5NextForCausalLM")
 

@@ -17,7 +17,7 @@ from kvplan.model import Model
 from kvplan.spec import MLA, AttentionSpec
 
 if TYPE_CHECKING:
-    from kvplan.cache.blocks import BlockSizes
+    from kvplan.blocks import BlockSizes
 
 ARCHITECTURES = (
     "MiniMaxM3SparseForConditionalGeneration",

@@ -22,7 +22,7 @@ from kvplan.model import Model
 from kvplan.spec import CIRCULAR_BUFFER, MLA, AttentionSpec, StateSpec, round_up
 
 if TYPE_CHECKING:
-    from kvplan.cache.blocks import BlockSizes
+    from kvplan.blocks import BlockSizes
 
 ARCHITECTURES = ("Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration")
 

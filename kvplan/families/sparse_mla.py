@@ -14,7 +14,7 @@ from kvplan.model import Model
 from kvplan.spec import MLA, AttentionSpec
 
 if TYPE_CHECKING:
-    from kvplan.cache.blocks import BlockSizes
+    from kvplan.blocks import BlockSizes
 
 _QUANT_BLOCK = 128
 _SCALE_BYTES = 4

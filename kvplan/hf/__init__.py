@@ -6,6 +6,7 @@ same for a drafter. Neither imports transformers unless the model type is one th
 """
 
 from kvplan.hf.config import Config
-from kvplan.hf.reading import Reading, read, read_drafter
+from kvplan.hf.reading import read, read_drafter
+from kvplan.hf.sections import Reading
 
 __all__ = ["Config", "Reading", "read", "read_drafter"]

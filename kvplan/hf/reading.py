@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvplan.errors import KvplanError, Refused
 from kvplan.hf import classes, rules
 from kvplan.hf.config import Config, shown
 from kvplan.hf.defaults import entry
 from kvplan.hf.draft import Draft
+from kvplan.hf.sections import TEXT_SECTIONS, Reading
 from kvplan.sources.source import Source
 
 PLAIN = frozenset(
@@ -44,20 +45,8 @@ Mistral's own format): the file's own fields are all."""
 _PLAIN_ALIASES = {"exaone": {"num_hidden_layers": "num_layers"}}
 """Names that such a class has for a field of its own."""
 
-TEXT_SECTIONS = ("text_encoder", "decoder", "generator", "text_config")
-"""Where Transformers' `get_text_config` looks for the text model."""
-
 ARCHITECTURE_TYPES = {"LongcatFlashForCausalLM": "longcat_flash", "LongcatFlashNgramForCausalLM": "longcat_flash"}
 """Model types of checkpoints that name none (vLLM's transformers_utils/config.py)."""
-
-
-class Reading(NamedTuple):
-    """A config as vLLM sees it."""
-
-    root: Config
-    """The whole config.json (``hf_config``)."""
-    text: Config
-    """The text model's part (``hf_text_config``); ``root`` itself where there is none."""
 
 
 def read(source: Source, model_type: str | None = None) -> Reading:

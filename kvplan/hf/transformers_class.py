@@ -5,19 +5,15 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kvplan.errors import KvplanError, Refused
 from kvplan.hf.config import MAXIMUM_LAYERS, Config, shown
-
-if TYPE_CHECKING:
-    from kvplan.hf.reading import Reading
+from kvplan.hf.sections import TEXT_SECTIONS, Reading
 
 
 def read(config: Mapping[str, Any], where: str, model_type: str) -> Reading:
     """The config read by the class that transformers has for the model type. Refused where it has none."""
-    from kvplan.hf.reading import Reading
-
     mapping = _mapping(where, model_type)
     if model_type not in mapping:
         raise Refused(f"{where}: model type {model_type!r} is unknown to kvplan and to the installed transformers.")
@@ -62,8 +58,6 @@ def _plain(config: Any, where: str) -> Config:
 
 def _holding(root: Config, text: Config) -> Config:
     """The whole config with the text model's under the usual key: some classes keep it deeper."""
-    from kvplan.hf.reading import TEXT_SECTIONS
-
     key = next((key for key in TEXT_SECTIONS if root.get(key) is not None), "text_config")
     return Config({**root.data, key: text.data}, root.where, aliases=root.aliases, sections={key: text})
 
