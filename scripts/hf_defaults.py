@@ -191,7 +191,7 @@ def sections_of(cls: Any, model_types: dict[Any, str]) -> dict[str, Any]:
     """Nested configs: {key: [model type of its class, whether the file's own wins, values where the file has none]}."""
     found: dict[str, Any] = {}
     for key, spec in getattr(cls, "sub_configs_defaults", {}).items():
-        if "vision" in key or "audio" in key:
+        if any(part in key for part in ("vision", "audio", "encoder", "projector")):
             continue
         fixed = inspect.isclass(spec.config_class) and hasattr(spec.config_class, "model_type")
         model_type = model_types.get(spec.config_class, spec.model_type) if fixed else spec.model_type
