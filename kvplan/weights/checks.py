@@ -98,7 +98,9 @@ def _settings(root: Config, method: str | None, source: Source, checkpoint: Chec
     return with_layers(method, settings, checkpoint)
 
 
-_SCALED = frozenset(("fp8", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"))
+_SCALED = frozenset(
+    ("auto_awq", "compressed-tensors", "fp8", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "quark")
+)
 """Methods with a scale for a block or group of weights, of which a rank needs whole ones."""
 
 

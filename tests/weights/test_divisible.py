@@ -67,6 +67,28 @@ def test_a_size_that_does_not_divide_is_refused(
     assert planned(tmp_path, {**LLAMA, **fields}).layers
 
 
+PACKED: dict[str, Any] = {
+    "quant_method": "compressed-tensors",
+    "format": "pack-quantized",
+    "config_groups": {
+        "group_0": {
+            "targets": ["Linear"],
+            "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": True},
+        }
+    },
+    "ignore": ["lm_head"],
+}
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+
+
+@pytest.mark.parametrize("quantization", [PACKED, AWQ])
+def test_groups_must_divide_a_ranks_inputs(tmp_path: Path, quantization: dict[str, Any]) -> None:
+    config = {**LLAMA, "intermediate_size": 6144 + 128, "quantization_config": quantization}
+    with pytest.raises(DoesNotStart, match=r"down_proj: a rank's input size 3136 is not a multiple"):
+        planned(tmp_path, config, "-tp", "2")
+    assert planned(tmp_path, config).layers
+
+
 def test_the_vocabulary_is_padded_before_it_is_split(tmp_path: Path) -> None:
     assert planned(tmp_path, {**LLAMA, "vocab_size": 98271}, "-tp", "6").layers
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kvplan.errors import KvplanError, Refused
+from kvplan.errors import DoesNotStart, KvplanError, Refused
 from kvplan.weights.names import Packed
 from kvplan.weights.parts import Experts, Linear, Tensor
 from kvplan.weights.quant.base import Unquantized, plain_experts, plain_linear
@@ -182,7 +182,7 @@ def packed_tensors(layer: Linear, weights: Args) -> tuple[Tensor, ...]:
         raise unknown(layer.prefix, Group(weights, None, None, PACKED))
     group = weights.group if weights.group not in (None, -1) else None
     if group is not None and layer.input_per_rank % group:
-        raise Refused(
+        raise DoesNotStart(
             f"{layer.prefix}: a rank's input size {layer.input_per_rank} is not a multiple of the quantisation's "
             f"group of {group}; choose another --tensor-parallel-size."
         )

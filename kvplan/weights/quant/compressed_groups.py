@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kvplan.errors import DoesNotStart, KvplanError, Refused
+from kvplan.errors import KvplanError, Refused
 from kvplan.weights.quant.patterns import compiled
 
 ACTIVATION_FORMATS = frozenset(("naive-quantized", "int-quantized", "float-quantized", "nvfp4-pack-quantized"))
@@ -45,11 +45,6 @@ def args_of(value: Any) -> Args | None:
         return None
     if not isinstance(value, Mapping):
         raise KvplanError(f"quantization_config: config_groups must hold objects, got {value!r}.")
-    if value.get("actorder") in ("group", "dynamic", True):
-        raise DoesNotStart(
-            "quantization_config: vLLM 0.33.0 does not load compressed-tensors weights ordered by group (actorder "
-            f"{value['actorder']!r}); use a checkpoint with static order or none."
-        )
     group, strategy = value.get("group_size"), value.get("strategy")
     for key, number in (("num_bits", value.get("num_bits", 8)), ("group_size", group)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not -1 <= number < 2**20):

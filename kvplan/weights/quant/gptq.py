@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kvplan.errors import Refused
+from kvplan.errors import DoesNotStart, Refused
 from kvplan.weights.names import Packed
 from kvplan.weights.parts import Experts, Linear, Tensor
 from kvplan.weights.quant.base import Unquantized, plain_experts, plain_linear
@@ -91,6 +91,11 @@ class Awq(Unquantized):
         if self.ignored.skips(layer.prefix):
             return plain_linear(layer)
         factor = 32 // self.bits
+        if 0 < self.group < layer.input_size and layer.input_per_rank % self.group:
+            raise DoesNotStart(
+                f"{layer.prefix}: a rank's input size {layer.input_per_rank} is not a multiple of AWQ's group of "
+                f"{self.group} at --tensor-parallel-size {layer.tensor_parallel_size}; choose another size."
+            )
         groups = 1 if self.group == -1 else layer.input_per_rank // self.group
         if self.group == -1:
             groups = layer.input_per_rank // layer.input_size
