@@ -11,8 +11,30 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from kvplan import __version__
+from kvplan.options import (
+    Agreement,
+    Ascii,
+    CostCheck,
+    Drafter,
+    Drafters,
+    DraftLengths,
+    DraftTokens,
+    Engine,
+    Explain,
+    Format,
+    GpuName,
+    LayoutName,
+    Method,
+    Offline,
+    Output,
+    ShortFormat,
+    Verbose,
+    Words,
+    offers,
+)
 
 if TYPE_CHECKING:
     from typer.models import CommandInfo
@@ -20,6 +42,8 @@ if TYPE_CHECKING:
     from kvplan.commands.deployment import Choices
     from kvplan.commands.outcome import Outcome
     from kvplan.report.style import View
+
+typer.core.HAS_RICH = False  # else Typer writes "\[required]", for its export to HTML
 
 app = typer.Typer(
     name="kvplan",
@@ -32,102 +56,14 @@ app = typer.Typer(
 )
 
 
-def _offers(what: str) -> Any:
-    """What a shell offers for a value; None while no shell asks, for Typer looks into every function it is given."""
-    if "_KVPLAN_COMPLETE" not in os.environ:
-        return None
-    from kvplan import completion
-
-    return getattr(completion, what)
-
-
 _ANY_FLAG: dict[str, Any] = {"ignore_unknown_options": True}
-_COMPLETING: dict[str, Any] = {"cls": cls} if (cls := _offers("WithVllmFlags")) else {}
+_COMPLETING: dict[str, Any] = {"cls": cls} if (cls := offers("WithVllmFlags")) else {}
 _VLLM_FLAGS = (
     "Every flag of `vllm serve` 0.33.0 is taken as vLLM takes it, among them -tp, -pp, --max-model-len, --block-size, "
     "--kv-cache-dtype, --kv-cache-memory-bytes, --max-num-batched-tokens, --max-num-seqs, --attention-backend, "
     "--speculative-config, --enable-prefix-caching, --mamba-cache-dtype, --num-gpu-blocks-override and "
     "--min-kv-cache-group-layers."
 )
-
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="MODEL [VLLM FLAGS]...", help="A path, a bundled id or a hub id.", autocompletion=_offers("words")
-    ),
-]
-GpuName = Annotated[
-    str | None,
-    typer.Option("--gpu", metavar="NAME", help="GPU; `kvplan gpus` lists them.", autocompletion=_offers("gpus")),
-]
-Drafter = Annotated[
-    str | None,
-    typer.Option(
-        "--drafter", metavar="MODEL", help="Drafter: path, bundled or hub id.", autocompletion=_offers("models")
-    ),
-]
-Drafters = Annotated[
-    list[str] | None,
-    typer.Option("--drafter", metavar="MODEL", help="Drafter; may be repeated.", autocompletion=_offers("models")),
-]
-Method = Annotated[str | None, typer.Option("--method", help="Speculative method, where the drafter does not tell it.")]
-DraftTokens = Annotated[
-    str | None, typer.Option("--num-speculative-tokens", metavar="N", help="Tokens drafted at a time.")
-]
-DraftLengths = Annotated[
-    str | None, typer.Option("--num-speculative-tokens", metavar="N[,N]...", help="Draft lengths, a row each.")
-]
-Engine = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        show_default=False,
-        help="Rules: vllm-0.33.0 (default) or vllm-next.",
-        autocompletion=_offers("engines"),
-    ),
-]
-LayoutName = Annotated[
-    str | None,
-    typer.Option(
-        "--kv-cache-layout",
-        metavar="NAME",
-        help="As the variable VLLM_KV_CACHE_LAYOUT.",
-        autocompletion=_offers("layouts"),
-    ),
-]
-CostCheck = Annotated[
-    str,
-    typer.Option(
-        "--layout-cost-check", show_default=False, help="Third condition of vllm-next: padding (default) or worst-case."
-    ),
-]
-Agreement = Annotated[
-    str,
-    typer.Option(
-        "--layout-agreement",
-        show_default=False,
-        help="Layouts of pipeline stages: strict (default, as vLLM asserts) or intersect.",
-    ),
-]
-Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        show_default=False,
-        help="text (default), json, markdown or csv.",
-        autocompletion=_offers("formats"),
-    ),
-]
-ShortFormat = Annotated[str, typer.Option("--format", show_default=False, help="text (default) or json.")]
-Output = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout.")
-]
-Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", help="List on stderr the flags and variables that do not change the plan.")
-]
-Explain = Annotated[bool, typer.Option("--explain", help="Say which field and which vLLM file decided each row.")]
 
 
 @app.command(context_settings=_ANY_FLAG, epilog=_VLLM_FLAGS, **_COMPLETING)
@@ -220,7 +156,7 @@ def fit(
     words: Words = None,
     gpus: Annotated[
         str | None,
-        typer.Option("--gpus", metavar="NAME", help="The node's GPU.", autocompletion=_offers("gpus")),
+        typer.Option("--gpus", metavar="NAME", help="The node's GPU.", autocompletion=offers("gpus")),
     ] = None,
     concurrency: Annotated[
         str, typer.Option("--concurrency", metavar="N", help="Requests of --max-model-len at once.")
@@ -367,7 +303,7 @@ def check(
         typer.Option(
             "--engine",
             help="Rules for all deployments: vllm-0.33.0, vllm-next.",
-            autocompletion=_offers("engines"),
+            autocompletion=offers("engines"),
         ),
     ] = None,
     against: Annotated[
@@ -375,7 +311,7 @@ def check(
         typer.Option(
             "--against",
             help="Compare with these engine rules, in place of the lock.",
-            autocompletion=_offers("engines"),
+            autocompletion=offers("engines"),
         ),
     ] = None,
     offline: Offline = False,
@@ -385,7 +321,7 @@ def check(
             "--format",
             show_default=False,
             help="text (default), json, markdown, csv, junit or github.",
-            autocompletion=_offers("check_formats"),
+            autocompletion=offers("check_formats"),
         ),
     ] = "text",
     output: Output = None,
