@@ -15,6 +15,8 @@ from kvplan.weights.quant.skipped import Ignored
 
 FP8 = "float8_e4m3fn"
 _SMALLEST_BLOCK = 32
+_FINER_BLOCKS_FROM = (8, 9)
+"""The first compute capability with a kernel for blocks other than 128 x 128: Triton's (experts/triton_moe.py)."""
 
 
 class Fp8(Unquantized):
@@ -137,6 +139,13 @@ def refined_block(layer: Experts, block: tuple[int, int]) -> tuple[int, int]:
         raise DoesNotStart(
             f"{layer.prefix}: a rank's intermediate size {size} is not a multiple of the quantisation's blocks "
             f"{rows} x {columns} at --tensor-parallel-size {layer.tensor_parallel_size}; choose another size."
+        )
+    if layer.capability < _FINER_BLOCKS_FROM:
+        raise DoesNotStart(
+            f"{layer.prefix}: a rank's intermediate size {size} has no whole blocks of {rows} x {columns} at "
+            f"--tensor-parallel-size {layer.tensor_parallel_size}, and no kernel of compute capability "
+            f"{layer.capability[0]}.{layer.capability[1]} takes finer ones (No FP8 MoE backend supports the deployment "
+            "configuration); choose another size."
         )
     return finer, finer
 
