@@ -72,6 +72,7 @@ SENTENCES: tuple[tuple[str, str, str], ...] = (
     ("Resolved architecture", "architecture", "Resolved architecture: {word}"),
     ("Chunked prefill is enabled", "batched_tokens", "Chunked prefill is enabled with max_num_batched_tokens={int}"),
     ("Asynchronous scheduling", "async_scheduling", "Asynchronous scheduling is (enabled|disabled)"),
+    ("Async scheduling", "no_async_scheduling", "Async scheduling (?:[^.]{0,160}? and )?(?:will be|is) disabled"),
     ("Mamba cache mode is set", "mamba_cache_mode", "Mamba cache mode is set to '(\\w{1,20})'"),
     ("falling back to 'align' mode", "mamba_cache_mode", "falling back to '(align)' mode"),
     ("mamba_ssm_cache_dtype to", "mamba_ssm_cache_dtype", "mamba_ssm_cache_dtype to '(\\w{1,20})'"),

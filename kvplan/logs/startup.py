@@ -112,6 +112,8 @@ class Startup:
             strong["max_num_batched_tokens"] = integer(batched)
         if scheduling := self.texts.get("async_scheduling"):
             strong["async_scheduling"] = scheduling == "enabled"
+        if "no_async_scheduling" in self.texts:
+            strong["async_scheduling"] = False
         if "no_prefix_caching" in self.texts:
             strong["enable_prefix_caching"] = False
         if "no_hybrid_manager" in self.texts:

@@ -222,6 +222,26 @@ def test_why_a_start_up_failed(lines: tuple[str, ...], failure: str | None):
     assert reading.failure == failure
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("Async scheduling not supported with ngram-based speculative decoding and will be disabled.", False),
+        ("Async scheduling is not compatible with disable_padded_drafter_batch=True and will be disabled.", False),
+        ("Async scheduling will be disabled because it is not supported with the `ray` distributed executor", False),
+        (
+            "Async scheduling is disabled because the V1 model runner does not support it with pipeline parallelism.",
+            False,
+        ),
+        ("Asynchronous scheduling is enabled.", True),
+        ("Defaulting to mp-based distributed executor backend for async scheduling.", None),
+    ],
+)
+def test_whether_batches_overlap_is_told_by_messages(line: str, told: bool | None):
+    reading = read(startups.V0260_REFUSED + f"(EngineCore pid=41) WARNING 09-14 [vllm.py:1] {line}\n")
+    assert reading.options is not None
+    assert reading.options.get("async_scheduling") is told
+
+
 def test_a_server_that_runs_out_of_memory_later_had_started():
     reading = read(startups.V0330_STAGES + "(EngineCore pid=20) ERROR 11-21 [core.py:1] CUDA out of memory.\n")
     assert reading.failure is None
