@@ -298,3 +298,17 @@ def test_classes_that_read_no_tie_keep_a_head_of_their_own(tmp_path, name):
     names = {tensor.name for tensor in stages(result.config, inputs.target, inputs.drafter)[-1].target}
     assert "lm_head.weight" in names or "head.weight" in names
     assert ("model.embed_tokens.weight" in names) == (name == "Qwen/Qwen3-Next-80B-A3B-Instruct")
+
+
+@pytest.mark.parametrize("name", ["zai-org/GLM-4.7", "zai-org/GLM-4.7-Flash"])
+def test_the_shared_expert_of_glm_is_split_even_where_the_tokens_are(name):
+    flags = ["-tp", "2", "--enable-expert-parallel"]
+    found = []
+    for more in ([], ["-dp", "2"]):
+        wanted = request([name, *flags, *more], Choices(gpu="H200", offline=True), {})
+        args, inputs = read(wanted.args, offline=True)
+        result = plan_read(wanted._replace(args=args), inputs)
+        (stage,) = stages(result.config, inputs.target, inputs.drafter)
+        found.append({t.name: t.bytes for t in stage.target if ".shared_experts." in t.name})
+    assert found[0]
+    assert found[0] == found[1]

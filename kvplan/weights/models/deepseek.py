@@ -119,7 +119,9 @@ def deepseek_experts(b: Builder, prefix: str) -> None:
     correction = CORRECTION if lite or config.get("topk_method") == "noaux_tc" else None
     router(b, f"{prefix}.gate", count, dtype=FLOAT if lite else None, correction=correction)
     shared = config.optional_integer("n_shared_experts", minimum=0)
-    if shared:
+    if shared and lite:  # GLM's class splits it however the tokens are split
+        gated_mlp(b, f"{prefix}.shared_experts", size * shared)
+    elif shared:
         shared_expert(b, f"{prefix}.shared_experts", size * shared, replicates=True)
     sigmoid = correction is not None and config.get("scoring_func") == "sigmoid"
     b.experts(prefix, count, hidden, size, renormalizes=renormalizes(config) if sigmoid else None)

@@ -106,7 +106,7 @@ def shared_experts(b: Builder, prefix: str, *, gate_dtype: str | None = None) ->
     router(b, f"{prefix}.gate", count, dtype=gate_dtype, correction=CORRECTION)
     shared = config.optional_integer("n_shared_experts", minimum=0)
     if shared:
-        shared_expert(b, f"{prefix}.shared_experts", size * shared)
+        gated_mlp(b, f"{prefix}.shared_experts", size * shared)  # split however the tokens are split
     b.experts(prefix, count, hidden, size, renormalizes=renormalizes(config))
 
 
