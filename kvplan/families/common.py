@@ -127,6 +127,20 @@ def attention(
     return layer
 
 
+def divided_attention(model: Model, why: Why) -> AttentionLayer:
+    """The nameless attention layer of classes that divide hidden_size over their heads and read no head_dim."""
+    config = model.config
+    return attention(
+        model,
+        "",
+        why,
+        num_heads=config.integer("num_attention_heads"),
+        num_kv_heads=config.integer("num_key_value_heads"),
+        head_size=divided_head_dim(config),
+        sliding_window=model_window(model),
+    )
+
+
 def decoder_names(prefix: str, count: int, suffix: str = "self_attn.attn", start: int = 0) -> Iterator[str]:
     """vLLM's names of the attention layers of a stack: ``{prefix}.layers.{i}.{suffix}``."""
     return (f"{prefix}.layers.{i}.{suffix}" for i in range(start, start + count))

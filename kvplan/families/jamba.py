@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, model_window, num_layers
+from kvplan.families.common import divided_attention, num_layers
 from kvplan.families.registry import Traits
 from kvplan.families.states import mamba1_layer
 from kvplan.layers import Layer
@@ -20,7 +20,6 @@ _FULL = ("layers_block_type: attention", "model_executor/models/jamba.py, JambaA
 
 def layers(model: Model) -> Iterator[Layer]:
     config = model.config
-    heads = config.integer("num_attention_heads")
     state = mamba1_layer(
         model,
         "",
@@ -29,15 +28,7 @@ def layers(model: Model) -> Iterator[Layer]:
         state_size=config.integer("mamba_d_state"),
         conv_kernel=config.integer("mamba_d_conv"),
     )
-    full = attention(
-        model,
-        "",
-        _FULL,
-        num_heads=heads,
-        num_kv_heads=config.integer("num_key_value_heads"),
-        head_size=config.integer("hidden_size") // heads,
-        sliding_window=model_window(model),
-    )
+    full = divided_attention(model, _FULL)
     kinds = config.texts("layers_block_type", length=num_layers(config), allowed=("mamba", "attention"))
     for i, kind in enumerate(kinds):
         if kind == "mamba":

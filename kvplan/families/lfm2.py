@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, check_routed, model_window, num_layers, require
+from kvplan.families.common import check_routed, divided_attention, num_layers, require
 from kvplan.families.registry import Traits
 from kvplan.families.states import oriented, short_conv
 from kvplan.layers import Layer, StateLayer
@@ -38,17 +38,8 @@ def layers(model: Model) -> Iterator[Layer]:
     else:
         dense = config.integer("num_dense_layers", minimum=0)
         check_routed(model, lambda i: i >= dense)
-    heads = config.integer("num_attention_heads")
     state = _state(model)
-    full = attention(
-        model,
-        "",
-        _FULL,
-        num_heads=heads,
-        num_kv_heads=config.integer("num_key_value_heads"),
-        head_size=config.integer("hidden_size") // heads,
-        sliding_window=model_window(model),
-    )
+    full = divided_attention(model, _FULL)
     for i, kind in enumerate(config.texts("layer_types", length=num_layers(config))):
         if kind == "full_attention":
             yield full._replace(name=f"model.layers.{i}.self_attn.attn")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.families.common import attention, model_window, num_layers
+from kvplan.families.common import divided_attention, num_layers
 from kvplan.families.registry import Traits
 from kvplan.families.states import gated_delta_net
 from kvplan.layers import Layer, StateLayer
@@ -23,7 +23,6 @@ _FULL = ("layer_types: full_attention", "model_executor/models/olmo_hybrid.py, O
 
 def layers(model: Model) -> Iterator[Layer]:
     config = model.config
-    heads = config.integer("num_attention_heads")
     shapes, dtypes = gated_delta_net(
         model,
         num_k_heads=config.integer("linear_num_key_heads"),
@@ -33,15 +32,7 @@ def layers(model: Model) -> Iterator[Layer]:
         conv_kernel=config.integer("linear_conv_kernel_dim"),
     )
     state = StateLayer("", "gdn_attention", shapes, dtypes, _LINEAR, "GDN_ATTN")
-    full = attention(
-        model,
-        "",
-        _FULL,
-        num_heads=heads,
-        num_kv_heads=config.integer("num_key_value_heads"),
-        head_size=config.integer("hidden_size") // heads,
-        sliding_window=model_window(model),
-    )
+    full = divided_attention(model, _FULL)
     kinds = config.texts("layer_types", length=num_layers(config), allowed=("linear_attention", "full_attention"))
     for i, kind in enumerate(kinds):
         if kind == "linear_attention":
