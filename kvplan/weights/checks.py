@@ -104,8 +104,8 @@ _SCALED = frozenset(
 """Methods with a scale for a block or group of weights, of which a rank needs whole ones."""
 
 
-_SPLITS_ALIKE = frozenset(("enable_lora", "cpu_offload_gb", "offload_group_size", "enable_eplb"))
-"""Flags that add tensors or move them, and leave what a rank holds of a layer's own."""
+_SPLITS_ALIKE = frozenset(("enable_lora", "cpu_offload_gb", "offload_group_size", "enable_eplb", "limit_mm_per_prompt"))
+"""Flags that add tensors, move them, or drop encoders once they are built: what is built must divide all the same."""
 
 
 def check(config: EngineConfig, target: Source, drafter: Source | None) -> None:
@@ -117,7 +117,7 @@ def check(config: EngineConfig, target: Source, drafter: Source | None) -> None:
     if not scaled and not _may_not_divide(config):
         return
     flags = {name: value for name, value in config.args.additional_flags.items() if name not in _SPLITS_ALIKE}
-    config = config._replace(args=config.args._replace(additional_flags=flags))
+    config = config._replace(args=config.args._replace(additional_flags=flags, language_model_only=False))
     for each in (config, config._replace(quantization=None))[not scaled :]:
         try:
             stages(each, target, drafter)

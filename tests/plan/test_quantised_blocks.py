@@ -32,9 +32,10 @@ def test_a_vision_tower_whose_projection_has_no_whole_blocks_keeps_vllm_from_sta
         planned(quantised_tower, tp, additional_flags={"enable_lora": True})
 
 
-def test_without_the_tower_the_split_or_its_quantisation_it_starts(quantised_tower):
+def test_without_the_split_or_its_quantisation_it_starts(quantised_tower):
     assert planned(quantised_tower, 1).selected == "main"
-    assert planned(quantised_tower, 2, language_model_only=True).selected == "main"
+    with pytest.raises(DoesNotStart):  # vLLM builds the tower before it drops it
+        planned(quantised_tower, 2, language_model_only=True)
     assert planned("Qwen/Qwen3.6-35B-A3B-FP8", 2).selected == "main"
 
 
