@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from kvplan.engine.args import EngineConfig
 from kvplan.errors import KvplanError
 from kvplan.estimates import Estimate, estimate
+from kvplan.result import Plan
 from kvplan.sources import Source
 
 GIVEN = "--weights-bytes"
@@ -99,6 +100,19 @@ class Budget(NamedTuple):
             "high": list(most),
             "lines": [{"what": line.what, "bytes": line.bytes, "how": line.how} for line in lines],
         }
+
+
+class Sized(NamedTuple):
+    """The budget of a GPU, and the plan that the engine uses with it."""
+
+    budget: Budget
+    plans: tuple[Plan, ...] = ()
+    """With the least, the expected and the most memory; none where the budget is no estimate."""
+
+    @property
+    def too_heavy(self) -> Weights | None:
+        """The weights of a stage that leave nothing of what vLLM may use; None where all leave some."""
+        return next((own for own in self.budget.weights if own.total >= self.budget.requested_bytes), None)
 
 
 def budget(

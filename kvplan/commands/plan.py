@@ -10,23 +10,27 @@ from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.errors import DoesNotStart, KvplanError, Refused
 from kvplan.inputs import Inputs, read
 from kvplan.pipeline import PlanRequest, plan_read, with_memory
+from kvplan.report.decision import decide
 from kvplan.report.style import VIEW, View
-from kvplan.result import Plan, Result
+from kvplan.result import Result
 from kvplan.units import human_readable_bytes
 
 if TYPE_CHECKING:
     from kvplan.advice import Advice
-    from kvplan.budget import Budget
+    from kvplan.budget import Budget, Sized
 
 FORMATS = ("text", "json", "markdown", "csv")
 
 
-def render(result: Result, format: str, view: View, advice: Callable[[], Advice | None]) -> str:
+def render(
+    result: Result, format: str, view: View, advice: Callable[[], Advice | None], sized: Sized | None = None
+) -> str:
     """The result in one of FORMATS, ending in a newline; ``advice`` is asked for where the format has room for it."""
     if format == "json":
         from kvplan.report.document import to_document, to_json
 
-        return to_json(to_document(result))
+        document = to_document(result)
+        return to_json(document if sized is None else {**document, "budget": sized.budget.document()})
     if format == "csv":
         from kvplan.report.csv import plan_csv
 
@@ -34,10 +38,10 @@ def render(result: Result, format: str, view: View, advice: Callable[[], Advice 
     if format == "markdown":
         from kvplan.report.markdown import plan_markdown
 
-        return plan_markdown(result, advice())
+        return plan_markdown(result, advice(), sized)
     from kvplan.report.text import plan_text
 
-    return plan_text(result, view, advice())
+    return plan_text(result, view, advice(), sized)
 
 
 def run(
@@ -57,8 +61,9 @@ def run(
     """Plan and report; ``verbose``: with what was ignored of the line.
 
     Without a KV budget it comes from the GPU: exactly, where ``non_kv_memory_bytes`` or ``from_log`` says what a
-    start-up takes besides the weights; else the text has an estimate with its interval. Exit code 1 where the plan
-    that the engine would use does not fit or cannot be grouped.
+    start-up takes besides the weights; else text and Markdown have an estimate with its interval. Exit code 1 where
+    the plan that the engine would use does not fit, even with the most that is left of a given GPU, or cannot be
+    grouped.
     """
     one_of("--format", format, FORMATS)
     count = None if num_speculative_tokens is None else positive("--num-speculative-tokens", num_speculative_tokens)
@@ -67,13 +72,12 @@ def run(
     wanted = wanted._replace(args=args)
     result = plan_read(wanted, inputs)
     given = {"--weights-bytes": weights_bytes, "--non-kv-memory-bytes": non_kv_memory_bytes, "--from-log": from_log}
-    found = None
-    if any(value is not None for value in given.values()) or format == "text":
-        found = _budget(result, inputs, given)
-    if found is not None and found.rest is not None:
-        wanted = wanted._replace(available_memory_bytes=found.memory)
-        result = with_memory(wanted, result, found.memory)
-    failed = result.plans[result.selected].error is not None
+    sized = None
+    if any(value is not None for value in given.values()) or format in ("text", "markdown"):
+        sized = _sized(wanted, result, _budget(result, inputs, given))
+    if sized is not None and sized.budget.rest is not None:
+        wanted = wanted._replace(available_memory_bytes=sized.budget.memory)
+        result = with_memory(wanted, result, sized.budget.memory)
 
     def advice() -> Advice | None:
         from kvplan.advice import advise
@@ -81,26 +85,22 @@ def run(
         return advise(wanted, result, lambda changed: plan_read(changed, inputs, only_used=True))
 
     told = ignored(words, choices, env) if verbose else ()
-    if format == "json" and found is not None:
-        from kvplan.report.document import to_document, to_json
-
-        text = to_json({**to_document(result), "budget": found.document()})
-    else:
-        text = render(result, format, view, advice)
-    if format == "text" and found is not None:
-        from kvplan.report.budget_text import budget_lines
-
-        text += "\n" + "\n".join(budget_lines(found, _plans(found, wanted, result), view)) + "\n"
-    return Outcome(text, DOES_NOT_FIT if failed else FITS, told)
+    judged = sized if wanted.gpu else None  # a GPU that is only assumed rules nothing out
+    failed = decide(result, judged).outcome == "refused"
+    return Outcome(render(result, format, view, advice, sized), DOES_NOT_FIT if failed else FITS, told)
 
 
-def _plans(found: Budget, wanted: PlanRequest, result: Result) -> tuple[Plan, ...]:
-    """The plans with the least, the expected and the most memory; none where the budget is no estimate."""
+def _sized(wanted: PlanRequest, result: Result, found: Budget | None) -> Sized | None:
+    """The budget with the plans that its ends and its middle make."""
+    if found is None:
+        return None
+    from kvplan.budget import Sized
+
     if found.rest is not None:
-        return ()
+        return Sized(found)
     name = result.selected
     used = result._replace(plans={name: result.plans[name]})
-    return tuple(with_memory(wanted, used, memory).plans[name] for memory in found.interval)
+    return Sized(found, tuple(with_memory(wanted, used, memory).plans[name] for memory in found.interval))
 
 
 def _budget(result: Result, inputs: Inputs, given: Mapping[str, str | None]) -> Budget | None:

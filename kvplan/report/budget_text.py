@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.budget import Budget
+from kvplan.budget import Budget, Sized
 from kvplan.estimates import HIGHEST, LOWEST, Estimate
 from kvplan.report.lines import wrap
 from kvplan.report.numbers import gib, number
@@ -12,8 +12,9 @@ from kvplan.report.style import View
 from kvplan.result import Plan
 
 
-def budget_lines(found: Budget, plans: Sequence[Plan], view: View) -> list[str]:
-    """The section. ``plans``: those with the least, the expected and the most memory, where the budget is estimated."""
+def budget_lines(sized: Sized, view: View) -> list[str]:
+    """The section: what the GPU gives, what is taken of it, and what the rest holds."""
+    found, plans = sized
     words = [
         f"{gib(found.requested_bytes)} of the GPU's {gib(found.usable_bytes)} for CUDA: --gpu-memory-utilization "
         f"{found.gpu_memory_utilization:g}"

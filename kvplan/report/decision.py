@@ -11,17 +11,22 @@ from kvplan.result import Plan, Result
 if TYPE_CHECKING:
     import re
 
+    from kvplan.budget import Sized
+
 
 class Decision(NamedTuple):
     """One sentence, and how it came out."""
 
     outcome: str
-    """fits | refused | unsized (no budget was given) | empty (nothing to cache)."""
+    """fits | refused | unsized (no budget is known, or not well enough) | empty (nothing to cache)."""
     sentence: str
 
 
-def decide(result: Result) -> Decision:
-    """What the engine will do with the deployment, in one sentence."""
+def decide(result: Result, sized: Sized | None = None) -> Decision:
+    """What the engine will do with the deployment, in one sentence.
+
+    ``sized``: what the GPU gives, for a deployment without a budget of its own.
+    """
     plan = result.plans[result.selected]
     where = f"on {gpus(result)}{assumed_words(result.assumed)}"
     engine = engine_words(result.engine)
@@ -32,7 +37,8 @@ def decide(result: Result) -> Decision:
     grouped = f"{plural(len(plan.groups), 'group')} of layers ({result.selected} grouping, layout {plan.layout})"
     length = number(plan.max_model_len or result.config.max_model_len)
     if plan.num_blocks is None or plan.max_concurrency is None:
-        return Decision(
+        estimated = None if sized is None else _estimated(result, sized, where, grouped)
+        return estimated or Decision(
             "unsized",
             f"It is planned but not sized {where}: {engine} makes {grouped}, {_per_request(plan)}; "
             f"add --kv-cache-memory-bytes to see how many requests of {length} tokens fit.",
@@ -41,6 +47,36 @@ def decide(result: Result) -> Decision:
         "fits",
         f"It fits {where}{_budget(result)}: {engine} serves {concurrency(plan.max_concurrency)} requests of {length} "
         f"tokens at once (logged as {number(plan.kv_cache_size_tokens or 0)} tokens), with {grouped}.",
+    )
+
+
+def _estimated(result: Result, sized: Sized, where: str, grouped: str) -> Decision | None:
+    """What the GPU gives, where that is known within bounds; None where it is not."""
+    found, heavy = sized.budget, sized.too_heavy
+    if heavy is not None:
+        return Decision(
+            "refused",
+            f"It does not fit {where}: the weights take {gib(heavy.total)} of a GPU, of which vLLM may use "
+            f"{gib(found.requested_bytes)} (--gpu-memory-utilization {found.gpu_memory_utilization:g}); use more GPUs "
+            "(-tp, -pp), larger ones or a quantised checkpoint.",
+        )
+    if found.estimate is None or len(sized.plans) != 3:
+        return None
+    (low, _, high), (least, _, most) = found.interval, sized.plans
+    memory = f"{gib(min(low))} to {gib(min(high))} for the KV cache{' of each' if _world(result) > 1 else ''}"
+    if most.error:
+        return Decision("refused", f"It does not fit {where}, with an estimated {memory}: {error_words(most.error)}")
+    if least.error or least.max_concurrency is None or most.max_concurrency is None:
+        return Decision(
+            "unsized", f"It may not fit {where}, with an estimated {memory}: {error_words(least.error or 'unknown')}"
+        )
+    requests = f"{concurrency(least.max_concurrency)} to {concurrency(most.max_concurrency)} requests"
+    tokens = f"{number(least.kv_cache_size_tokens or 0)} to {number(most.kv_cache_size_tokens or 0)} tokens"
+    length = number(most.max_model_len or result.config.max_model_len)
+    return Decision(
+        "fits",
+        f"It should fit {where}, with an estimated {memory}: {engine_words(result.engine)} then serves {requests} of "
+        f"{length} tokens at once (logged as {tokens}), with {grouped}.",
     )
 
 

@@ -13,14 +13,15 @@ from kvplan.result import Plan, Result
 
 if TYPE_CHECKING:
     from kvplan.advice import Advice
+    from kvplan.budget import Sized
 
 _HEAD = ("grouping", "layout", "groups", "block", "growing padding", "blocks per request", "request", "tokens")
 
 
-def plan_markdown(result: Result, advice: Advice | None = None) -> str:
+def plan_markdown(result: Result, advice: Advice | None = None, sized: Sized | None = None) -> str:
     """The decision and one table of the groupings; folded: groups, padding, the cost of a request, layout, options."""
     parts = [
-        f"**{escape(decide(result).sentence)}**",
+        f"**{escape(decide(result, sized).sentence)}**",
         table(_HEAD, [_row(name, plan, name == result.selected) for name, plan in result.plans.items()], right=2),
         f"A request is one of {number(_length(result))} tokens; the grouping in bold is the one that the engine uses.",
         folded("Groups and padding", _groups(result)),

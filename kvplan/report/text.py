@@ -16,14 +16,15 @@ from kvplan.spec import StateSpec
 
 if TYPE_CHECKING:
     from kvplan.advice import Advice
+    from kvplan.budget import Sized
 
 _DECIDED = {"environment": " (VLLM_KV_CACHE_LAYOUT)", "connector": " (asked for by the KV connector)"}
 _OUTCOMES = {"fits": "good", "refused": "bad", "unsized": "used", "empty": "used"}
 
 
-def plan_text(result: Result, view: View = VIEW, advice: Advice | None = None) -> str:
+def plan_text(result: Result, view: View = VIEW, advice: Advice | None = None, sized: Sized | None = None) -> str:
     """The whole report of one deployment, in lines of at most ``view.columns``, with a newline at its end."""
-    found = decide(result)
+    found = decide(result, sized)
     sections = [
         [view.paint(_OUTCOMES[found.outcome], line) for line in wrap(found.sentence, view.columns)],
         _deployment(result, view),
@@ -36,8 +37,17 @@ def plan_text(result: Result, view: View = VIEW, advice: Advice | None = None) -
         _layout(result, view),
         _advice(advice, view),
         _notes(result, view),
+        _budget(sized, view),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _budget(sized: Sized | None, view: View) -> list[str]:
+    if sized is None:
+        return []
+    from kvplan.report.budget_text import budget_lines
+
+    return budget_lines(sized, view)
 
 
 # What is deployed
