@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvplan.engine.args import EngineConfig
+from kvplan.engine.cuda_graphs import FULL, CudaGraphs, cuda_graphs, supported
 from kvplan.hf.config import Config
 
 GIB, MIB = 2**30, 2**20
@@ -47,7 +48,8 @@ of them within a tenth of it. Few of them are of the V2 runner, so it is no narr
 _SHARED_WITH_CPU = ((11, 0), (12, 1))
 """GPUs without memory of their own: what is gone of it by the end of a profile run is not vLLM's alone."""
 _NVLINK = ("A100", "H100 SXM", "H100 NVL", "H200", "GH200", "B200", "B300", "GB200", "GB300")
-_LARGEST_GRAPH, _LARGEST_GRAPH_BLACKWELL, _LARGEST_GRAPH_GPT_OSS = 512, 1024, 1024
+_MIXED = ("TRITON_ATTN", "FLEX_ATTENTION", "FLASHINFER_MLA")
+"""Backends that capture prefills and decodes together, besides FlashAttention 3 (AttentionCGSupport.ALWAYS)."""
 
 
 class Line(NamedTuple):
@@ -213,11 +215,10 @@ def graphs(config: EngineConfig, release: tuple[int, int] = (0, 33)) -> int:
 
 def _attention_buffers(config: EngineConfig, full: int) -> int:
     """Parts of FlashAttention 3's results for the largest full graph, or FlashInfer's workspace."""
-    major = config.gpu.capability[0]
-    backend = config.attention_backend or ("FLASHINFER" if major == 10 else "FLASH_ATTN")
+    backend = _backend(config)
     if "FLASHINFER" in backend:
         return FLASHINFER_WORKSPACE
-    if backend != "FLASH_ATTN" or major != 9 or not full:
+    if backend != "FLASH_ATTN" or config.gpu.capability[0] != 9 or not full:
         return 0
     text, ranks = config.target.text, config.tensor_parallel_size
     heads = _size(text, "num_attention_heads")
@@ -226,30 +227,45 @@ def _attention_buffers(config: EngineConfig, full: int) -> int:
     return SPLITS * largest * (heads // ranks) * head * 4
 
 
+def _backend(config: EngineConfig) -> str:
+    """The attention backend that most models have on the GPU, unless one is named."""
+    return config.attention_backend or ("FLASHINFER" if config.gpu.capability[0] == 10 else "FLASH_ATTN")
+
+
 def graph_counts(config: EngineConfig, release: tuple[int, int] = (0, 33)) -> tuple[int, int]:
-    """Piecewise graphs for every batch size and, since 0.11, full ones for those that decodes alone can have."""
-    if config.args.additional_flags.get("enforce_eager"):
-        return 0, 0
-    sizes = capture_sizes(config)
-    return len(sizes), 0 if release < (0, 11) else sum(size <= _decodes(config) for size in sizes)
+    """Piecewise graphs and, since 0.11, full ones: of all sizes, or of those that decodes alone can have.
+
+    With LoRA every graph is captured twice, unless --compilation-config cudagraph_specialize_lora is false.
+    """
+    graphs = captured(config)
+    if release < (0, 11):
+        return (len(graphs.sizes), 0)
+    compilation = config.args.additional_flags.get("compilation_config") or {}
+    lora = config.args.additional_flags.get("enable_lora") and compilation.get("cudagraph_specialize_lora", True)
+    times = 2 if lora else 1
+    piecewise = len(graphs.sizes) if graphs.has_piecewise else 0
+    full = 0 if not graphs.has_full else len(graphs.sizes) if graphs.mode == FULL else _full_decodes(config, graphs)
+    return times * piecewise, times * full
+
+
+def _full_decodes(config: EngineConfig, graphs: CudaGraphs) -> int:
+    """Sizes of full graphs of decodes alone; each holds whole requests with their drafted tokens."""
+    each = 1 + config.num_speculative_tokens
+    most = min(_decodes(config), max(graphs.sizes, default=0))
+    return len({size for size in (-(-size // each) * each for size in graphs.sizes) if size <= most})
+
+
+def captured(config: EngineConfig) -> CudaGraphs:
+    """Mode and sizes of the graphs, with the backend that most models have on the GPU."""
+    backend = _backend(config)
+    three = backend == "FLASH_ATTN" and config.gpu.capability[0] == 9 and config.flash_attn_version != 2
+    mixed = not config.is_hybrid and ((three and not config.use_mla) or backend in _MIXED)
+    return supported(cuda_graphs(config), config, mixed=mixed, drafting=backend != "CUTLASS_MLA")
 
 
 def capture_sizes(config: EngineConfig) -> list[int]:
-    """Batch sizes of captured graphs where no option names them (`_set_cudagraph_sizes`, vllm/config/vllm.py)."""
-    own = _LARGEST_GRAPH_BLACKWELL if config.gpu.capability[0] == 10 else _LARGEST_GRAPH
-    largest = min(2 * _decodes(config), own)
-    if config.target.architecture == "GptOssForCausalLM":
-        largest = _LARGEST_GRAPH_GPT_OSS
-    largest = min(largest, config.max_num_batched_tokens)
-    tokens = 1 + config.num_speculative_tokens
-    decodes = (tokens * count for count in _steps(min(config.max_num_seqs, own)))
-    return sorted({*_steps(largest, whole=False), *(size for size in decodes if size <= largest)})
-
-
-def _steps(largest: int, *, whole: bool = True) -> list[int]:
-    """1, 2, 4, then steps of 8 up to 256 and of 16 beyond; ``whole``: with the largest itself."""
-    sizes = [1, 2, 4, *range(8, min(largest + 1, 256), 8), *range(256, largest + 1, 16)]
-    return [size for size in sizes if size <= largest] + ([largest] if whole else [])
+    """Batch sizes of captured graphs, in tokens."""
+    return list(captured(config).sizes)
 
 
 def _decodes(config: EngineConfig) -> int:

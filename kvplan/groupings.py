@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.drafters.checks import split_over_groups
 from kvplan.engine.args import EngineArgs, EngineConfig
+from kvplan.engine.cuda_graphs import OPTIONS, CudaGraphs, captures_drafts, cuda_graphs, supported
 from kvplan.errors import KvplanError
 from kvplan.kernel_blocks import kernel_blocks
 from kvplan.model import DRAFTER
@@ -48,8 +49,10 @@ class Planner:
         """
         made = self._plan(self.layers, grouping, layout_name, self.memory, self.config.pipeline_parallel_size)
         drafted = [layer.name for layer in self.layers if layer.owner == DRAFTER]
-        split = split_over_groups(self.config, drafted, [group.layers for group in made.groups])
-        made = with_kernel_blocks(made, self.layers, used=used, died=split)
+        died = split_over_groups(self.config, drafted, [group.layers for group in made.groups])
+        if used and died is None:
+            died = no_graph_size(self.config, self.layers)
+        made = with_kernel_blocks(made, self.layers, used=used, died=died)
         told = too_many_sequences(made, self.config, self.layers)
         return made if told is None else made._replace(notes=(*made.notes, told))
 
@@ -89,13 +92,39 @@ def too_many_sequences(made: Plan, config: EngineConfig, layers: tuple[CacheLaye
     Each decoding sequence needs a state block (vllm/config/compilation.py, `resolve_cudagraph_mode_and_sizes`).
     """
     blocks, sequences = made.num_blocks, config.max_num_seqs
-    eager = config.args.additional_flags.get("enforce_eager") is True
     has_states = any(isinstance(layer.spec, StateSpec) for layer in layers)
-    if made.error is not None or blocks is None or sequences <= blocks or eager or not has_states:
+    if made.error is not None or blocks is None or sequences <= blocks or not has_states:
+        return None
+    if not _graphs(config, layers).has_full:
         return None
     return (
-        f"--max-num-seqs {sequences} is more than the {blocks:,} blocks of the pool: with full CUDA graphs, its "
-        f"default, vLLM does not start; set --max-num-seqs {blocks} or less"
+        f"--max-num-seqs {sequences} is more than the {blocks:,} blocks of the pool: with full CUDA graphs "
+        f"vLLM does not start; set --max-num-seqs {blocks} or less"
+    )
+
+
+def _graphs(config: EngineConfig, layers: tuple[CacheLayer, ...]) -> CudaGraphs:
+    """The graphs that vLLM captures of these layers; whether of mixed batches does not matter here."""
+    return supported(cuda_graphs(config), config, mixed=False, drafting=captures_drafts(config, layers))
+
+
+def no_graph_size(config: EngineConfig, layers: tuple[CacheLayer, ...]) -> str | None:
+    """What vLLM dies of where a captured size of the V1 runner must hold a whole request with its drafted tokens.
+
+    `adjust_cudagraph_sizes_for_spec_decode` of vllm/config/compilation.py: only sizes that are given are so small.
+    """
+    if config.num_speculative_tokens == 0 or config.use_v2_model_runner:
+        return None
+    if not any(config.args.additional_flags.get(name) is not None for name in OPTIONS):
+        return None
+    asked = cuda_graphs(config).sizes
+    found = _graphs(config, layers)
+    if not asked or found.sizes or not found.has_full:
+        return None
+    each = 1 + config.num_speculative_tokens
+    return (
+        f"the largest CUDA graph that is asked for, of {asked[-1]} tokens, holds no decode with "
+        f"{each - 1} drafted tokens; capture sizes of {each} or more"
     )
 
 

@@ -5,7 +5,7 @@ Source: `create_engine_config` of vllm/engine/arg_utils.py and `VllmConfig.__pos
 
 from __future__ import annotations
 
-from kvplan.engine import batching, hooks, hybrid_manager, kv_cache_dtype, parallel, scheduling
+from kvplan.engine import batching, cuda_graphs, hooks, hybrid_manager, kv_cache_dtype, parallel, scheduling
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts, ResolvedModel, Speculative
 from kvplan.engine.attention import backend_per_kind, given_backend
 from kvplan.engine.dtype import config_dtype
@@ -52,7 +52,7 @@ def resolve(args: EngineArgs, target: ModelFacts, drafter: ModelFacts | None, gp
     asynchronous = scheduling.resolve_async_scheduling(args, speculative, use_v2)
     scheduling.check_model_runner(args, speculative, use_v2, asynchronous)
     batches = scheduling.max_concurrent_batches(args.pipeline_parallel_size, asynchronous, use_v2)
-    return EngineConfig(
+    config = EngineConfig(
         args=args,
         gpu=gpu,
         dtype=model.dtype,
@@ -89,6 +89,8 @@ def resolve(args: EngineArgs, target: ModelFacts, drafter: ModelFacts | None, gp
         notes=notes,
         **{name: getattr(args, name) for name in _AS_GIVEN},
     )
+    cuda_graphs.check(config)
+    return config
 
 
 def _speculative(

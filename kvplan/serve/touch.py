@@ -62,6 +62,10 @@ PLANNED = {
     "kv_cache_memory_bytes": "the budget",
     "gpu_memory_utilization": "the budget",
     "enforce_eager": "memory of CUDA graphs",
+    "compilation_config": "memory of CUDA graphs, by its modes and sizes",
+    "cudagraph_capture_sizes": "memory of CUDA graphs",
+    "max_cudagraph_capture_size": "memory of CUDA graphs",
+    "optimization_level": "memory of CUDA graphs: 0 captures none, 1 no full ones",
     "language_model_only": "drops the encoders: weights, batch defaults",
     "limit_mm_per_prompt": "encoder inputs, batch defaults",
     "enable_mm_embeds": "encoder inputs, batch defaults",
@@ -69,10 +73,6 @@ PLANNED = {
 }
 
 NEUTRAL = {
-    "compilation_config": "compiles the model; caches keep their shape",
-    "cudagraph_capture_sizes": "memory of CUDA graphs only",
-    "max_cudagraph_capture_size": "memory of CUDA graphs only",
-    "optimization_level": "compiles the model; caches keep their shape",
     "prefix_caching_hash_algo": "names of blocks, not their size",
     "prefix_cache_retention_interval": "which cached blocks are kept while memory lasts",
     "enable_mamba_shared_prefix_checkpoint": "which cached blocks are kept while memory lasts",
@@ -217,6 +217,7 @@ ENV_PLANNED = {
     "VLLM_BATCH_INVARIANT": "choice of the attention backend",
     "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE": "turns chunked layers into full ones",
     "VLLM_USE_SIMPLE_KV_OFFLOAD": "which connector kv_offloading_size adds",
+    "VLLM_USE_BREAKABLE_CUDAGRAPH": "memory of CUDA graphs, by their mode",
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "lets max_model_len exceed the model's own",
 }
 ENV_NEUTRAL = {

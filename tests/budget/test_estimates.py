@@ -96,6 +96,27 @@ def test_full_graphs_are_captured_for_what_decodes_alone_can_be():
     assert graph_counts(config("Qwen/Qwen3-8B", "--enforce-eager")) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "counts"),
+    [
+        (["-O0"], (0, 0)),
+        (["-O1"], (51, 0)),
+        (["-cc.cudagraph_mode=FULL"], (0, 51)),
+        (["-cc.cudagraph_mode=FULL", "--attention-backend", "FLASHINFER"], (51, 35)),
+        (["-cc.mode=0"], (0, 35)),
+        (["--cudagraph-capture-sizes", "1", "2", "4", "512"], (4, 3)),
+        (["--max-cudagraph-capture-size", "64"], (11, 11)),
+        (["--enable-lora"], (102, 70)),
+    ],
+)
+def test_graphs_follow_the_options_that_decide_them(words, counts):
+    """Piecewise and full ones of 256 requests; FULL is of all sizes where the backend captures prefills too."""
+    given = config("Qwen/Qwen3-8B", "--max-num-seqs", "256", *words)
+    assert graph_counts(given) == counts
+    lines = [line.what for line in estimate(given).lines]
+    assert ("CUDA graphs" in lines) == (counts != (0, 0))
+
+
 def test_gpt_oss_captures_up_to_1024():
     assert len(capture_sizes(config("openai/gpt-oss-20b"))) == 83
 

@@ -133,10 +133,10 @@ def test_a_plan_takes_planned_options_with_vllms_rewriting_done() -> None:
         "max_model_len": -1,
         "runner": "generate",
         "mamba_cache_mode": "align",
+        "cudagraph_capture_sizes": [1, 2],
         "speculative_config": {"method": "mtp", "num_speculative_tokens": 2},
     }
     assert remarks(deployment) == [
-        "--cudagraph-capture-sizes does not change the plan: memory of CUDA graphs only.",
         "--runner does not change the plan: pooling models cache differently.",
         "--mamba-cache-mode does not change the plan: deprecated without effect: the mode follows prefix caching.",
     ]
