@@ -56,7 +56,7 @@ class Source:
         self.folder = folder
         """The local directory with the model's files, where there is one (weights may lie in it)."""
         self.facts = facts
-        """What a bundled file knows besides the config: where its numbers come from, ``tensor_bytes``."""
+        """What a bundled file says besides the config: where its numbers come from, ``tensor_bytes``, its ``lacks``."""
         self.notes = notes
         """What the user should know of how the config was found."""
         self._read_file = read_file
@@ -87,6 +87,11 @@ class Source:
         """Whether vLLM prefers params.json: its weights lie beside it (transformers_utils/repo_utils.py)."""
         weights = (name.startswith("consolidated") and name.endswith(".safetensors") for name in self.names)
         return "params.json" in self.names and any(weights)
+
+    @property
+    def lacks_quantization(self) -> bool:
+        """Whether the checkpoint is quantised, and this copy of its config does not say how."""
+        return "quantization" in self.facts.get("lacks", ())
 
     @cached_property
     def digest(self) -> str:

@@ -29,6 +29,7 @@ _BITS = {
 }
 
 _PLAIN = ("F16", "BF16", "F32")
+_CACHE_SCALES = (".q_scale", ".k_scale", ".v_scale", ".prob_scale")
 _LAYERS = {"auto_awq": "modules_to_not_convert", "auto_gptq": "modules_in_block_to_quantize"}
 
 
@@ -82,11 +83,13 @@ def with_layers(
 
 
 def loaded_bytes(method: str | None, checkpoint: Checkpoint) -> int:
-    """Bytes of the checkpoint without the order of inputs that GPTQ writes and vLLM reads with desc_act alone."""
-    if method != "auto_gptq":
-        return checkpoint.total_bytes
-    unread = (entry.bytes for name, entry in checkpoint.entries.items() if name.endswith(".g_idx"))
-    return checkpoint.total_bytes - sum(unread)
+    """Bytes of the checkpoint without those that vLLM keeps in another form, or not at all.
+
+    These are scales of the KV cache, which each attention layer has with or without them (`BaseKVCacheMethod`), and the
+    order of inputs that GPTQ writes and vLLM reads with desc_act alone.
+    """
+    other = (*_CACHE_SCALES, ".g_idx") if method == "auto_gptq" else _CACHE_SCALES
+    return checkpoint.total_bytes - sum(e.bytes for name, e in checkpoint.entries.items() if name.endswith(other))
 
 
 def _local(folder: str) -> Checkpoint | None:

@@ -32,9 +32,13 @@ class Derived(NamedTuple):
 
 
 def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Derived:
-    """The weights with what the checkpoint's files say of them, where they are at hand. Refused as `stages` refuses."""
+    """The weights with what the checkpoint's files say of them, where they are at hand.
+
+    Refused as `stages` refuses, and where a bundled config does not say how its checkpoint is quantised.
+    """
     from kvplan.weights.checkpoint import checkpoint_of, loaded_bytes
 
+    _check_scheme_known(config, target, drafter)
     checkpoint = checkpoint_of(target)
     config = _untied(config, checkpoint)
     found = stages(config, target, drafter, checkpoint)
@@ -50,6 +54,18 @@ def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Der
     size = f"{abs(more)} bytes {'more' if more > 0 else 'less'}"
     difference = f"by {checkpoint.where}, the checkpoint has {size} than these load"
     return Derived(found, None, difference if stored else "")
+
+
+def _check_scheme_known(config: EngineConfig, target: Source, drafter: Source | None) -> None:
+    draft = None if config.speculative is None else config.speculative.draft
+    for source, model in ((target, config.target), (drafter, draft)):
+        if source is None or model is None or not source.lacks_quantization:
+            continue
+        if model.root.get("quantization_config") is None:
+            raise Refused(
+                f"{source.where}: this copy of the config lacks the checkpoint's quantisation, so its weights cannot "
+                "be derived; give --weights-bytes, or a local directory with the model's files."
+            )
 
 
 def _untied(config: EngineConfig, checkpoint: Checkpoint | None) -> EngineConfig:

@@ -8,7 +8,7 @@ import pytest
 import tiny
 
 from kvplan.commands.deployment import Choices, request
-from kvplan.errors import KvplanError
+from kvplan.errors import KvplanError, Refused
 from kvplan.inputs import read
 from kvplan.pipeline import plan_read
 from kvplan.weights.checkpoint import checkpoint_of, header
@@ -47,6 +47,16 @@ def test_what_the_headers_do_not_confirm_is_only_derived(tmp_path):
     assert weights.contradiction == "by the safetensors headers, the checkpoint has 128 bytes more than these load"
 
 
+def test_scales_of_the_cache_are_no_part_of_the_weights_that_the_headers_confirm(tmp_path):
+    settings, layout, _, plain = EVERY["NVFP4 of ModelOpt"]
+    checkpoint = tiny.tensors(layout, plain)
+    for i in range(tiny.LAYERS):
+        checkpoint |= {f"model.layers.{i}.self_attn.{x}_proj.{x}_scale": ("F32", ()) for x in "kv"}
+    scheme = {**settings, "kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"}}
+    tiny.write(tmp_path, tiny.config(scheme), checkpoint)
+    assert found(tmp_path)[0].confirmed_by == "the safetensors headers"
+
+
 def test_a_head_that_the_checkpoint_brings_is_not_tied(tmp_path):
     """vLLM loads it, whatever tie_word_embeddings says, and compares it with the embedding afterwards."""
     settings, layout, axes, plain = EVERY["bf16"]
@@ -59,6 +69,15 @@ def test_a_head_that_the_checkpoint_brings_is_not_tied(tmp_path):
     weights = found(tmp_path)[0]
     assert sum(t.bytes for t in weights.stages[0].target) == tiny.shard_bytes(checkpoint, 1, axes) + tiny.buffers(0)
     assert weights.confirmed_by == "the safetensors headers"
+
+
+def test_weights_of_a_bundled_config_that_lacks_its_checkpoints_scheme_are_refused_by_name():
+    name = "nvidia/Llama-3.1-70B-Instruct-FP8"
+    with pytest.raises(Refused, match=rf"^{name} \(bundled\): .* lacks the checkpoint's quantisation.*--weights-bytes"):
+        found(name)
+    scheme = {"quantization_config": {"quant_method": "modelopt", "quant_algo": "FP8", "ignore": ["lm_head"]}}
+    (stage,) = found(name, "--hf-overrides", json.dumps(scheme))[0].stages
+    assert sum(tensor.bytes for tensor in stage.target if tensor.dtype == "float8_e4m3fn") == 80 * 855638016
 
 
 def test_the_index_alone_confirms_where_the_files_are_not_there(tmp_path):

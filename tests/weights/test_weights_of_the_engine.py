@@ -23,7 +23,7 @@ ENGINE: list[tuple[str, str, tuple[str, ...], tuple[int, ...], int]] = [
     ("Qwen/Qwen3-8B", "H200", ("-tp", "4"), (4106316352,), 0),
     ("Qwen/Qwen3-30B-A3B-FP8", "H200", ("-tp", "4"), (7828622464,), 0),
     ("Qwen/Qwen3-235B-A22B", "H200", ("-tp", "4"), (117632426464,), 0),
-    ("nvidia/Qwen3-235B-A22B-NVFP4", "H200", ("-tp", "4"), (117632426464,), 0),
+    ("nvidia/Qwen3-235B-A22B-NVFP4", "H200", ("-tp", "4"), (33611241616,), 0),
     ("deepseek-ai/DeepSeek-V3", "H200", ("-tp", "4"), (169183572144,), 0),
     ("deepseek-ai/DeepSeek-V4-Flash", "H200", ("-tp", "4"), (40519127388,), 0),
     ("zai-org/GLM-5.1-FP8", "H200", ("-tp", "4"), (188301853536,), 0),
