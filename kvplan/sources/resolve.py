@@ -15,6 +15,7 @@ MAXIMUM_NAME = 4096
 def resolve(name: str, *, offline: bool = False, env: Mapping[str, str] | None = None) -> Source:
     """The config that ``name`` means: a local path, a bundled id, an id in the Hugging Face cache, an id on the hub.
 
+    A bundled config that lacks something of its checkpoint gives way to a cached one that has it.
     ``offline`` keeps the last from being tried, as HF_HUB_OFFLINE does. ``env`` stands in for the process environment.
     KvplanError, in one sentence, where nothing is found or what is found is no model config.
     """
@@ -28,7 +29,8 @@ def resolve(name: str, *, offline: bool = False, env: Mapping[str, str] | None =
         return source
     if local.is_path(name):
         raise KvplanError(f"{name}: no such file or directory.")
-    source = bundled.find(name) or cache.find(name, env)
+    source = bundled.find(name)
+    source = cache.find(name, env) if source is None else _completed(source, env)
     if source is not None:
         return source
     check_id(name)
@@ -37,6 +39,17 @@ def resolve(name: str, *, offline: bool = False, env: Mapping[str, str] | None =
     from kvplan.sources import hub
 
     return hub.find(name, env, hint=_nearest(name))
+
+
+def _completed(source: Source, env: Mapping[str, str]) -> Source:
+    """A bundled config, or the copy of it in the Hugging Face cache where that has what the bundled one lacks."""
+    lacks = source.facts.get("lacks", ())
+    found = cache.find(source.id, env) if lacks else None
+    if found is None:
+        return source
+    quantized = found.config.get("quantization_config") is not None or "hf_quant_config.json" in found.names
+    has = {"quantization": quantized, "params.json": found.has_mistral_format}
+    return found if all(has[what] for what in lacks) else source
 
 
 def check_id(name: str) -> None:

@@ -50,6 +50,16 @@ def test_a_bundled_id_wins_over_the_cache(tmp_path: Path) -> None:
     assert (source.source, source.config["model_type"]) == ("bundled", "qwen3")
 
 
+def test_a_cached_copy_with_the_quantisation_wins_over_a_bundled_one_that_lacks_it(tmp_path: Path) -> None:
+    name, env = "nvidia/Llama-3.1-70B-Instruct-FP8", {"HF_HOME": str(tmp_path)}
+    snapshot = cached(tmp_path, name, LLAMA)
+    assert resolve(name, env=env).source == "bundled"
+    (snapshot / "hf_quant_config.json").write_text('{"quantization": {"quant_algo": "FP8"}}')
+    for spelling in (name, name.lower(), "llama-3.1-70b-instruct-fp8"):
+        source = resolve(spelling, env=env)
+        assert (source.id, source.source, source.config, source.notes) == (name, "cache", LLAMA, ())
+
+
 def test_an_id_in_the_cache_is_read_at_main(tmp_path: Path) -> None:
     cached(tmp_path, "someone/model", {"model_type": "old"}, "1" * 40)
     snapshot = cached(tmp_path, "someone/model", LLAMA, "2" * 40)
