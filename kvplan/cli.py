@@ -310,7 +310,7 @@ def check(
         str | None,
         typer.Option(
             "--against",
-            help="Compare with these engine rules, in place of the lock.",
+            help="Judge an upgrade to these engine rules, with the plan of --engine in place of the lock.",
             autocompletion=offers("engines"),
         ),
     ] = None,

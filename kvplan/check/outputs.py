@@ -36,11 +36,18 @@ def verdict(found: Sequence[Checked]) -> str:
     failed = [each.deployment.name for each in found if each.status == FAILS]
     broken = [each.deployment.name for each in found if each.status == ERROR]
     if not failed and not broken:
-        return f"{plural(len(found), 'deployment')} checked: all hold."
-    parts = [f"{plural(len(failed), 'deployment')} of {number(len(found))} failed"] if failed else []
+        return f"{plural(len(found), 'deployment')} checked{_engines(found)}: all hold."
+    parts = [f"{plural(len(failed), 'deployment')} of {number(len(found))} failed{_engines(found)}"] if failed else []
     parts += [f"{plural(len(broken), 'deployment')} of {number(len(found))} cannot be judged"] if broken else []
     names = [*failed, *broken]
     return f"{' and '.join(parts)}: {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}."
+
+
+def _engines(found: Sequence[Checked]) -> str:
+    """The engine rules of all figures and those of all baselines, where they are two; nothing else."""
+    pairs = {each.engines for each in found if each.case is not None}
+    pair = pairs.pop() if len(pairs) == 1 else None
+    return "" if pair is None else f" with {pair[0]} in place of {pair[1]}"
 
 
 def sentences(each: Checked) -> list[str]:
@@ -81,7 +88,12 @@ def _figures(each: Checked) -> str:
     if figures.tokens_at_most is not None:
         words = f"at least {words}; estimated, at most {number(figures.tokens_at_most)} tokens"
     loss = each.loss
-    return words if loss is None else f"{words} ({change(each)})"
+    if loss is None:
+        return words
+    if each.engines is None:
+        return f"{words} ({change(each)})"
+    new, old = each.engines
+    return f"{words} with {new} ({change(each)} from {old})"
 
 
 def change(each: Checked) -> str:
@@ -112,8 +124,10 @@ def _document(each: Checked) -> dict[str, Any]:
     return {
         "name": each.deployment.name,
         "status": each.status,
+        "engine": each.deployment.engine if each.case is None else each.case.engine,
         "figures": None if each.figures is None else each.figures._asdict(),
         "baseline": each.baseline,
+        "baseline_engine": each.baseline_engine,
         "loss": each.loss,
         "failures": [
             {
@@ -140,8 +154,11 @@ def markdown(found: Sequence[Checked], notes: Sequence[str]) -> str:
     if failing:
         lines = [f"- {code(each.deployment.name)}: {escape(' '.join(sentences(each)))}" for each in failing]
         parts.append("\n".join(lines))
-    head = ("deployment", "status", "layout", "tokens", "change", "requests at once", "groups")
+    head: tuple[str, ...] = ("deployment", "status", "layout", "tokens", "change", "requests at once", "groups")
     rows = [_row(each, code) for each in found]
+    if any(each.engines for each in found):
+        head = (*head, "engine")
+        rows = [(*row, " in place of ".join(each.engines or ())) for row, each in zip(rows, found, strict=True)]
     parts.append(
         folded("All deployments", table(head, rows, right=3)) if len(found) > 20 else table(head, rows, right=3)
     )
@@ -176,13 +193,13 @@ def csv_text(found: Sequence[Checked]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fields = [name for name in Figures._fields if name != "error"]
-    writer.writerow(["name", "status", "loss", *fields, "why"])
+    writer.writerow(["name", "status", "engine", "loss", "baseline_engine", *fields, "why"])
     for each in found:
         values = each.figures._asdict() if each.figures is not None else {}
         why = " ".join(sentences(each)) if each.status != HOLDS else ""
-        writer.writerow(
-            [_cell(v) for v in (each.deployment.name, each.status, each.loss, *map(values.get, fields), why)]
-        )
+        engine = each.deployment.engine if each.case is None else each.case.engine
+        judged = (each.deployment.name, each.status, engine, each.loss, each.baseline_engine)
+        writer.writerow([_cell(value) for value in (*judged, *map(values.get, fields), why)])
     return out.getvalue()
 
 

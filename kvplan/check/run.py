@@ -36,6 +36,16 @@ class Checked(NamedTuple):
     causes: tuple[Cause, ...] = ()
     error: str | None = None
     case: Case | None = None
+    """What ``figures`` and limits are of, its engine rules among it."""
+    baseline_engine: str | None = None
+    """The engine rules that ``baseline`` was planned with."""
+
+    @property
+    def engines(self) -> tuple[str, str] | None:
+        """The engine rules of the figures and, where they differ, of the baseline; else None."""
+        if self.case is None or self.baseline_engine in (None, self.case.engine):
+            return None
+        return self.case.engine, str(self.baseline_engine)
 
     @property
     def loss(self) -> float | None:
@@ -64,28 +74,49 @@ def check(
 ) -> list[Checked]:
     """Check every deployment.
 
-    ``lock``: the baseline. ``against``: in its place, the plan under these engine rules is compared with that under the
-    deployment's own. Neither: limits alone. ``done`` is called after each.
+    ``lock``: the baseline. ``against``: engine rules that take the place of the deployment's own. Figures, limits and
+    the verdict are then theirs, and the plan under the deployment's own rules is the baseline. Neither: limits alone.
+    ``done`` is called after each.
     """
     out = []
     for deployment in deployments:
         try:
-            out.append(_checked(deployment, reader, lock, against))
+            if against is None:
+                out.append(_checked(deployment, reader, lock))
+            else:
+                out.append(_upgraded(deployment, reader, against))
         except KvplanError as error:
             out.append(Checked(deployment, ERROR, error=str(error)))
         done()
     return out
 
 
-def _checked(deployment: Deployment, reader: Reader, lock: Lock | None, against: str | None) -> Checked:
-    case = reader.case(deployment)
+def _upgraded(deployment: Deployment, reader: Reader, engine: str) -> Checked:
+    """The deployment under other engine rules, against itself under its own."""
+    old = reader.case(deployment)
+    case = old._replace(engine=engine)
+    try:
+        baseline = measured(reader, old).recorded()
+    except KvplanError as error:
+        raise KvplanError(f"with {old.engine}: {error}") from None
+    try:
+        figures, failed = _judged(deployment, case, reader)
+    except KvplanError as error:
+        raise KvplanError(f"with {engine}: {error}") from None
+    failed = [failure._replace(sentence=f"with {engine}, {failure.sentence}") for failure in failed]
+    return _compared(deployment, case, figures, baseline, old, failed, reader, __version__)
+
+
+def _judged(deployment: Deployment, case: Case, reader: Reader) -> tuple[Figures, list[Failure]]:
+    """The figures of a case, and the deployment's limits that do not hold with them."""
     planned = reader.plan(case)
     figures = measure(planned.result, planned.most)
-    failed = failures(planned, figures, deployment.limits)
-    if against is not None:
-        other = case._replace(engine=against)
-        baseline, after = figures, measured(reader, other)
-        return _compared(deployment, other, after, baseline.recorded(), case, failed, reader, __version__)
+    return figures, failures(planned, figures, deployment.limits)
+
+
+def _checked(deployment: Deployment, reader: Reader, lock: Lock | None) -> Checked:
+    case = reader.case(deployment)
+    figures, failed = _judged(deployment, case, reader)
     if lock is None:
         return Checked(deployment, FAILS if failed else HOLDS, figures, failures=tuple(failed), case=case)
     if deployment.name not in lock.deployments:
@@ -116,10 +147,10 @@ def _compared(
     loss = lost(baseline["tokens"], figures.tokens, starts=figures.starts)
     if loss is None or loss <= deployment.tolerance:
         status = FAILS if failed else HOLDS
-        return Checked(deployment, status, figures, baseline, tuple(failed), case=case)
+        return Checked(deployment, status, figures, baseline, tuple(failed), case=case, baseline_engine=old.engine)
     found = _causes(old, case, baseline["tokens"], reader, version)
     failed.insert(0, Failure("capacity_loss", loss, deployment.tolerance, told(loss, figures, baseline, found), 0))
-    return Checked(deployment, FAILS, figures, baseline, tuple(failed), tuple(found), case=case)
+    return Checked(deployment, FAILS, figures, baseline, tuple(failed), tuple(found), None, case, old.engine)
 
 
 def _causes(old: Case, new: Case, before: int, reader: Reader, version: str) -> list[Cause]:

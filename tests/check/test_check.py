@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -292,6 +293,39 @@ def test_engine_rules_are_compared_without_a_lock(fleet):
     assert outcome.exit_code == 1
     assert each["causes"][0]["what"] == "engine"
     assert not fleet.lock.exists()
+
+
+@pytest.mark.parametrize(
+    ("engine", "against", "figures", "before", "failed"),
+    [
+        (
+            "vllm-0.33.0",
+            "vllm-next",
+            ("vllm-next", "packed", "BLNHC", 968145),
+            878942,
+            ["with vllm-next, layout LBNHC does not hold: BLNHC (packed grouping, 5 groups, layout BLNHC)."],
+        ),
+        (
+            "vllm-next",
+            "vllm-0.33.0",
+            ("vllm-0.33.0", "main", "LBNHC", 878942),
+            968145,
+            ["878,942 tokens instead of 968,145 (-9.2 %): engine vllm-0.33.0 instead of vllm-next."],
+        ),
+    ],
+)
+def test_figures_limits_and_verdict_are_those_of_one_engine(fleet, engine, against, figures, before, failed):
+    fleet.write({**BIG, "limits": {"layout": "LBNHC"}})
+    document = json.loads(fleet.run(engine=engine, against=against, format="json").text)
+    (each,) = document["deployments"]
+    found = each["figures"]
+    assert (each["engine"], found["grouping"], found["layout"], found["tokens"]) == figures
+    assert (each["baseline_engine"], each["baseline"]["tokens"]) == (engine, before)
+    assert [failure["sentence"] for failure in each["failures"]] == failed
+    assert document["verdict"] == f"1 deployment of 1 failed with {against} in place of {engine}: big."
+    row = next(csv.DictReader(fleet.run(engine=engine, against=against, format="csv").text.splitlines()))
+    assert (row["engine"], row["grouping"], row["layout"], int(row["tokens"])) == figures
+    assert (row["baseline_engine"], row["why"]) == (engine, " ".join(failed))
 
 
 @pytest.mark.parametrize(
