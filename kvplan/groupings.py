@@ -11,6 +11,10 @@ from kvplan.model import DRAFTER
 from kvplan.planning import plan_layers
 from kvplan.result import Plan
 from kvplan.spec import CacheLayer, Limits, StateSpec
+from kvplan.units import format_gib
+
+_MOST_BYTES = 2**63 - 1
+"""What torch counts the bytes of a tensor with."""
 
 
 class Planner:
@@ -34,6 +38,9 @@ class Planner:
             )
         if self.memory is None and args.kv_cache_memory_bytes:  # vLLM measures for 0 as for no flag
             self.memory = (args.kv_cache_memory_bytes,) * config.pipeline_parallel_size
+        for size in self.memory or ():
+            _check_size("--kv-cache-memory-bytes", size)
+        _check_size("--num-gpu-blocks-override", args.num_gpu_blocks_override or 0)
         self.limits = Limits(
             max_model_len=config.max_model_len,
             max_in_flight_tokens=config.max_in_flight_tokens,
@@ -53,8 +60,9 @@ class Planner:
         if used and died is None:
             died = no_graph_size(self.config, self.layers)
         made = with_kernel_blocks(made, self.layers, used=used, died=died)
-        told = too_many_sequences(made, self.config, self.layers)
-        return made if told is None else made._replace(notes=(*made.notes, told))
+        found = (too_many_sequences(made, self.config, self.layers), larger_than_gpu(made, self.config))
+        told = tuple(note for note in found if note is not None)
+        return made._replace(notes=(*made.notes, *told)) if told else made
 
     def worker_plan(self, layers: tuple[CacheLayer, ...], grouping: str, layout_name: str) -> Plan:
         """The plan of one worker's layers alone, without a budget: what its layout preference reckons with."""
@@ -84,6 +92,30 @@ class Planner:
             num_prefill_lookahead_tokens=0 if speculative is None else speculative.num_prefill_lookahead_tokens,
             auto_fit_max_model_len=config.args.max_model_len == -1 and memory is not None,
         )
+
+
+def _check_size(flag: str, size: int) -> None:
+    """KvplanError for what no memory can have: vLLM takes any number, and dies of it as it allocates."""
+    if not 0 <= size <= _MOST_BYTES:
+        word = "negative" if size < 0 else f"more than {_MOST_BYTES}, which no tensor can hold"
+        raise KvplanError(f"{flag} {_cut(size)} must not be {word}.")
+
+
+def _cut(number: int) -> str:
+    """A number as it was given, the end of a very long one left out."""
+    return str(number) if abs(number) < 10**40 else "of more than 40 digits"
+
+
+def larger_than_gpu(made: Plan, config: EngineConfig) -> str | None:
+    """A note where the pool alone is more than the GPU has: vLLM takes a given budget as it is."""
+    pool, usable = made.pool_bytes, config.gpu.usable_memory_bytes
+    if pool is None or usable is None or pool <= usable:
+        return None
+    return (
+        f"the KV cache of {format_gib(pool)} GiB on one rank is more than the {format_gib(usable)} GiB that one "
+        f"{config.gpu.name} has for CUDA, even without weights: vLLM does not check what it is given, and runs out of "
+        "memory as it allocates it"
+    )
 
 
 def too_many_sequences(made: Plan, config: EngineConfig, layers: tuple[CacheLayer, ...]) -> str | None:

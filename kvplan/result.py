@@ -91,6 +91,13 @@ class Plan(NamedTuple):
     bytes_per_block_per_stage: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def pool_bytes(self) -> int | None:
+        """Bytes of all blocks on the rank that holds the most; None without a budget."""
+        if self.num_blocks is None or self.bytes_per_block is None:
+            return None
+        return self.num_blocks * max(self.bytes_per_block_per_stage or (self.bytes_per_block,))
+
 
 class Reason(NamedTuple):
     """One condition of the layout preference, whether it holds and why."""

@@ -11,14 +11,15 @@ from kvplan.result import Plan, Result
 if TYPE_CHECKING:
     import re
 
-    from kvplan.budget import Sized
+    from kvplan.budget import Budget, Sized, Weights
 
 
 class Decision(NamedTuple):
     """One sentence, and how it came out."""
 
     outcome: str
-    """fits | refused | unsized (no budget is known, or not well enough) | empty (nothing to cache)."""
+    """fits | refused | unsized (no budget is known, not well enough, or none that the GPU has) | empty (nothing to
+    cache)."""
     sentence: str
 
 
@@ -36,6 +37,8 @@ def decide(result: Result, sized: Sized | None = None) -> Decision:
         return Decision("empty", f"It needs no KV cache {where}: no layer that {engine} runs caches anything.")
     grouped = f"{plural(len(plan.groups), 'group')} of layers ({result.selected} grouping, layout {plan.layout})"
     length = number(plan.max_model_len or result.config.max_model_len)
+    if sized is not None and sized.too_heavy is not None:
+        return _too_heavy(sized.budget, sized.too_heavy, where)
     if plan.num_blocks is None or plan.max_concurrency is None:
         estimated = None if sized is None else _estimated(result, sized, where, grouped)
         return estimated or Decision(
@@ -43,23 +46,35 @@ def decide(result: Result, sized: Sized | None = None) -> Decision:
             f"It is planned but not sized {where}: {engine} makes {grouped}, {_per_request(plan)}; "
             f"add --kv-cache-memory-bytes to see how many requests of {length} tokens fit.",
         )
+    beyond = _beyond(plan, result)
+    served = f"{concurrency(plan.max_concurrency)} requests of {length} tokens at once"
     return Decision(
-        "fits",
-        f"It fits {where}{_budget(result)}: {engine} serves {concurrency(plan.max_concurrency)} requests of {length} "
-        f"tokens at once (logged as {number(plan.kv_cache_size_tokens or 0)} tokens), with {grouped}.",
+        "unsized" if beyond else "fits",
+        f"{'It would fit' if beyond else 'It fits'} {where}{_budget(result)}{beyond}: {engine} serves {served} "
+        f"(logged as {number(plan.kv_cache_size_tokens or 0)} tokens), with {grouped}.",
     )
+
+
+def _too_heavy(found: Budget, heavy: Weights, where: str) -> Decision:
+    return Decision(
+        "refused",
+        f"It does not fit {where}: the weights take {gib(heavy.total)} of a GPU, of which vLLM may use "
+        f"{gib(found.requested_bytes)} (--gpu-memory-utilization {found.gpu_memory_utilization:g}); use more GPUs "
+        "(-tp, -pp), larger ones or a quantised checkpoint.",
+    )
+
+
+def _beyond(plan: Plan, result: Result) -> str:
+    """That the pool is larger than the GPU; nothing where it is not."""
+    pool, usable = plan.pool_bytes, getattr(result.config.gpu, "usable_memory_bytes", None)
+    if pool is None or usable is None or pool <= usable:
+        return ""
+    return f", if the {result.config.gpu.name} had more than its {gib(usable)}"
 
 
 def _estimated(result: Result, sized: Sized, where: str, grouped: str) -> Decision | None:
     """What the GPU gives, where that is known within bounds; None where it is not."""
-    found, heavy = sized.budget, sized.too_heavy
-    if heavy is not None:
-        return Decision(
-            "refused",
-            f"It does not fit {where}: the weights take {gib(heavy.total)} of a GPU, of which vLLM may use "
-            f"{gib(found.requested_bytes)} (--gpu-memory-utilization {found.gpu_memory_utilization:g}); use more GPUs "
-            "(-tp, -pp), larger ones or a quantised checkpoint.",
-        )
+    found = sized.budget
     if found.estimate is None or len(sized.plans) != 3:
         return None
     (low, _, high), (least, _, most) = found.interval, sized.plans
