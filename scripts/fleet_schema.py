@@ -28,7 +28,9 @@ TEXT = {"type": "string"}
 COUNT = {"type": "integer", "minimum": 1}
 AMOUNT = {"type": "number", "minimum": 0}
 TYPES: dict[str, dict[str, Any]] = {
-    "fraction": {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1000}, {"type": "string", "pattern": "%\\s*$"}]},
+    "fraction": {
+        "anyOf": [{"type": "number", "minimum": 0, "exclusiveMaximum": 1}, {"type": "string", "pattern": "%\\s*$"}]
+    },
     "size": {"anyOf": [{"type": "integer", "minimum": 0}, TEXT]},
     "scalar": {"type": ["string", "number", "boolean"]},
     "whole": {"type": ["integer", "string"]},

@@ -116,7 +116,7 @@ def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployme
         raise _error(file, given["engine"].line, f"engine {engine} is not known; choose one of {', '.join(ENGINES)}")
     memory, rest = _memory(given, file), _rest(given, file)
     limits = _limits(given, file)
-    tolerance = _fraction(given["capacity_loss"], file, "capacity_loss") if "capacity_loss" in given else TOLERANCE
+    tolerance = _tolerance(given["capacity_loss"], file) if "capacity_loss" in given else TOLERANCE
     gpu = _text(given, "gpu", file, line)
     try:
         args, error = _args(given, file, line), None
@@ -241,8 +241,16 @@ def _limit(key: str, node: Node, file: str) -> Limit:
     return Limit(key, value, node.line, length)
 
 
+def _tolerance(node: Node, file: str) -> float:
+    """A share that can be exceeded: no pool loses more than all of it."""
+    share = _fraction(node, file, "capacity_loss")
+    if share >= 1:
+        raise _error(file, node.line, f"capacity_loss {node.value} never fails; give a share below 100%, such as 5%")
+    return share
+
+
 def _fraction(node: Node, file: str, key: str) -> float:
-    """``1%`` or 0.01."""
+    """``1%`` or 0.01. A number of 1 and above must say by its % what it means."""
     value = node.value
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
@@ -251,6 +259,10 @@ def _fraction(node: Node, file: str, key: str) -> float:
             value = node.value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1000:
         raise _error(file, node.line, f"{key} {node.value!r} must be a share such as 1% or 0.01")
+    if value is node.value and value >= 1:
+        raise _error(
+            file, node.line, f"{key} {value:g} reads as {value:.0%}; write {value:g}% or, if that is meant, {value:.0%}"
+        )
     return float(value)
 
 

@@ -401,6 +401,12 @@ def test_a_deployment_that_does_not_start_fails_unless_it_need_not(fleet):
             "line 4: kv_cache_memory 'lots' is not a number",
         ),
         ("deployments:\n- name: a\n  model: m\n  capacity_loss: x", "line 4: capacity_loss 'x' must be a share"),
+        ("deployments:\n- name: a\n  model: m\n  capacity_loss: 5", "line 4: capacity_loss 5 reads as 500%; write 5%"),
+        ("deployments:\n- name: a\n  model: m\n  capacity_loss: 100%", "capacity_loss 100% never fails; give a share"),
+        (
+            "deployments:\n- name: a\n  model: m\n  limits: {max_growing_padding_fraction: 2}",
+            "max_growing_padding_fraction 2 reads as 200%; write 2%",
+        ),
         ("deployments:\n- name: a\n  model: m\n  engine: vllm-9", "line 4: engine vllm-9 is not known"),
         ("defaults: {name: x}\ndeployments:\n- name: a\n  model: m", "line 1: defaults cannot give name"),
         ("a: !!python/object/apply:os.system [id]", "is no valid YAML|unknown key"),

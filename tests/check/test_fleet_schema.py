@@ -100,6 +100,7 @@ def test_a_file_with_every_own_key_is_valid() -> None:
         "deployments: [{name: a, model: m, limits: {min_tokens: -1}}]",
         "deployments: [{name: a, model: m, limits: {min_concurrency: {length: 8}}}]",
         "deployments: [{name: a, model: m, capacity_loss: much}]",
+        "deployments: [{name: a, model: m, capacity_loss: 5}]",
         "deployments: [{name: a, model: m, limits: {layout: BLHCN}}]",
         "deployments: [{name: a, model: m, kv-cache-memory: 60GiB}]",
         "defaults: {model: m}\ndeployments: [{name: a, model: m}]",
