@@ -89,7 +89,6 @@ def test_the_checkpoints_whose_quantisation_is_not_known_are_these() -> None:
         "nvidia/Llama-3.1-70B-Instruct-FP8",
         "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
         "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-FP8",
-        "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4",
         "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8",
     ]
 

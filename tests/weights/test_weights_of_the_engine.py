@@ -39,6 +39,8 @@ ENGINE: list[tuple[str, str, tuple[str, ...], tuple[int, ...], int]] = [
     ("nvidia/Gemma-4-26B-A4B-NVFP4", "H200", ("-tp", "4"), (5996402746,), 0),
     ("nvidia/Llama-3.1-70B-Instruct-FP8", "H200", ("-tp", "4"), (35312387328,), 0),
     ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", "H200", ("-tp", "4"), (60973328512,), 0),
+    ("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4", "H200", (), (18874268410,), 0),
+    ("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4", "H200", ("-tp", "4"), (4734825082,), 0),
     ("nvidia/MiniMax-M3-NVFP4", "H200", ("-tp", "4"), (62829389916,), 0),
     ("MiniMaxAI/MiniMax-M2.5", "H200", ("-tp", "4"), (57702474960,), 0),
     ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "H200", ("-tp", "4"), (56805136576,), 0),

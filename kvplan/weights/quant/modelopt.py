@@ -212,6 +212,12 @@ def nvfp4_linear(layer: Linear, group: int) -> tuple[Tensor, ...]:
     )
 
 
+def _w4a16_linear(layer: Linear, group: int) -> tuple[Tensor, ...]:
+    """Weights alone in NVFP4; a scale of the input, as older checkpoints bring it, is made and dropped again."""
+    *weights, scale = nvfp4_linear(layer, group)
+    return (*weights, scale._replace(dtype=layer.dtype, loaded=False))
+
+
 def _check_multiple(prefix: str, size: int, multiple: int) -> None:
     if size % multiple:
         raise DoesNotStart(
@@ -277,7 +283,7 @@ _LINEAR: dict[str, Callable[[Linear, int], tuple[Tensor, ...]]] = {
     "FP8_PB_WO": _fp8_block,
     "MXFP8": _mxfp8,
     "NVFP4": nvfp4_linear,
-    "W4A16_NVFP4": nvfp4_linear,
+    "W4A16_NVFP4": _w4a16_linear,
 }
 _EXPERTS: dict[str, Callable[[Experts, int], tuple[Tensor, ...]]] = {
     "FP8": _fp8_experts,
