@@ -187,8 +187,8 @@ def recorded(case: Case) -> dict[str, Any]:
 
 
 def config_record(source: Source) -> dict[str, Any]:
-    """A config as the lock keeps it, with its digest and the files beside it that vLLM reads."""
-    found: dict[str, Any] = {"digest": source.digest, "config": source.config}
+    """A config as the lock keeps it, with the files beside it that vLLM reads."""
+    found: dict[str, Any] = {"config": source.config}
     return {**found, "files": dict(source.beside)} if source.beside else found
 
 

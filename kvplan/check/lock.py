@@ -1,4 +1,8 @@
-"""kvplan.lock: per deployment the figures of its plan and the inputs that gave them. JSON, sorted, a line a value."""
+"""kvplan.lock: per deployment the figures of its plan and the inputs that gave them. JSON, sorted, a line a value.
+
+Every deployment and config carries a digest of its own, so that an edit by hand is found and an update changes only
+the lines of what changed; the lock's digest covers its versions and the names in it.
+"""
 
 from __future__ import annotations
 
@@ -52,20 +56,48 @@ def text(planned: Mapping[str, tuple[Case, Figures]]) -> str:
     """The lock's text for deployments by name."""
     from json import dumps
 
-    configs: dict[str, Any] = {}
+    configs: dict[str, dict[str, Any]] = {}
     for case, _ in planned.values():
         for source in (case.target, case.drafter):
             if source is not None:
                 configs[source.id] = config_record(source)
-    document = {
-        "lock_version": VERSION,
-        "kvplan_version": __version__,
-        "deployments": {
-            name: {"figures": figures.recorded(), "inputs": recorded(case)} for name, (case, figures) in planned.items()
-        },
-        "configs": configs,
+    deployments = {
+        name: {"figures": figures.recorded(), "inputs": recorded(case)} for name, (case, figures) in planned.items()
     }
+    document = sealed(
+        {
+            "lock_version": VERSION,
+            "kvplan_version": __version__,
+            "deployments": deployments,
+            "configs": configs,
+        }
+    )
     return dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with its digests: of each deployment, of each config, and of what they stand in."""
+    out = dict(document)
+    for part in _PARTS:
+        out[part] = {name: {**entry, "digest": _digest(name, entry)} for name, entry in document[part].items()}
+    out["digest"] = _digest("", _frame(document))
+    return out
+
+
+_PARTS = ("deployments", "configs")
+
+
+def _frame(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: sorted(value) if key in _PARTS else value for key, value in document.items()}
+
+
+def _digest(name: str, entry: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of an entry under its name, without the digest that it carries."""
+    from hashlib import sha256
+    from json import dumps
+
+    kept = {key: value for key, value in entry.items() if key != "digest"}
+    return sha256(dumps([name, kept], sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def load(path: str) -> Lock:
@@ -99,7 +131,18 @@ def _checked(document: Any, path: str) -> Lock:
     version = document.get("kvplan_version")
     if not isinstance(deployments, dict) or not isinstance(configs, dict) or not isinstance(version, str):
         raise KvplanError(f"{path}: deployments, configs or kvplan_version is damaged; {_RENEW}.")
-    return Lock(version, {name: _entry(name, entry, path) for name, entry in deployments.items()}, configs)
+    entries = {name: _entry(name, entry, path) for name, entry in deployments.items()}
+    for part in _PARTS:
+        for name, entry in document[part].items():
+            _sealed(name, entry, f"{path}: the entry of {name[:80]}")
+    _sealed("", _frame(document), path)
+    return Lock(version, entries, configs)
+
+
+def _sealed(name: str, entry: Any, what: str) -> None:
+    """KvplanError where an entry is not as it was written."""
+    if not isinstance(entry, dict) or entry.get("digest") != _digest(name, entry):
+        raise KvplanError(f"{what} was changed after kvplan wrote it (its digest is another); {_RENEW}.")
 
 
 def _entry(name: str, entry: Any, path: str) -> Entry:

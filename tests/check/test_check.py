@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvplan.check.fleet import read_fleet
+from kvplan.check.lock import sealed
 from kvplan.check.nodes import parse
 from kvplan.commands.check import run
 from kvplan.errors import KvplanError
@@ -282,7 +283,7 @@ def test_another_version_of_kvplan_whose_rules_give_less_is_named(fleet):
     lock = json.loads(fleet.lock.read_text())
     lock["kvplan_version"] = "0.0.9"
     lock["deployments"]["chat"]["figures"]["tokens"] = 2_000_000
-    fleet.lock.write_text(json.dumps(lock))
+    fleet.lock.write_text(json.dumps(sealed(lock)))
     assert "(-49.7 %): kvplan 0.1.0 instead of 0.0.9." in fleet.first()
 
 
@@ -451,12 +452,49 @@ def test_a_lock_that_cannot_be_used_says_what_to_do(fleet, spoil, sentence):
     assert "--update" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        (("deployments", "chat", "figures", "tokens"), 1000, "the entry of chat was changed"),
+        (("deployments", "chat", "inputs", "options", "max_model_len"), 4096, "the entry of chat was changed"),
+        (("deployments", "chat", "digest"), None, "the entry of chat was changed"),
+        (("configs", QWEN, "config", "text_config", "num_hidden_layers"), 20, f"the entry of {QWEN} was changed"),
+        (("configs", QWEN), [], f"the entry of {QWEN} was changed"),
+        (("configs", "more"), {}, "the entry of more was changed"),
+        (("kvplan_version",), "0.0.9", "kvplan.lock was changed"),
+    ],
+)
+def test_a_lock_that_was_edited_by_hand_is_an_error_with_what_to_do(fleet, path, value, named):
+    fleet.write(CHAT)
+    fleet.run(update=True)
+    lock = json.loads(fleet.lock.read_text())
+    inner = lock
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    fleet.lock.write_text(json.dumps(lock))
+    with pytest.raises(KvplanError) as error:
+        fleet.run()
+    assert f"{named} after kvplan wrote it" in str(error.value)
+    assert "--update" in str(error.value)
+
+
+def test_an_update_changes_only_the_lines_of_what_changed(fleet):
+    fleet.write(CHAT, BIG, EAGLE)
+    fleet.run(update=True)
+    before = fleet.lock.read_text().splitlines()
+    fleet.write({**CHAT, "max_num_seqs": 64}, BIG, EAGLE)
+    fleet.run(update=True)
+    changed = [line for line in fleet.lock.read_text().splitlines() if line not in before]
+    assert [line.split('"')[1] for line in changed] == ["digest", "max_num_seqs"]
+
+
 def test_inputs_of_a_lock_that_were_broken_by_hand_are_an_error_and_not_a_traceback(fleet):
     fleet.write(CHAT)
     fleet.run(update=True)
     lock = json.loads(fleet.lock.read_text())
     lock["deployments"]["chat"]["inputs"]["options"] = {"nonsense": 1}
-    fleet.lock.write_text(json.dumps(lock))
+    fleet.lock.write_text(json.dumps(sealed(lock)))
     outcome = fleet.run(format="json")
     (each,) = json.loads(outcome.text)["deployments"]
     assert (outcome.exit_code, each["status"]) == (2, "error")
