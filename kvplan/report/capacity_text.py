@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.report import capacity, costs, diagram, padding
+from kvplan.report.decision import engines_words
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import concurrency, gib, number, percent, plural, size
 from kvplan.report.style import View
@@ -37,7 +38,7 @@ def capacity_lines(result: Result, view: View) -> list[str]:
     elif plan.num_blocks is None:
         words.append("no budget given: add --kv-cache-memory-bytes for blocks, tokens and requests at once")
     else:
-        words += [*_pool(result, plan), *_arithmetic(plan)]
+        words += [*_pool(result, plan), *_arithmetic(plan, engines_words(result))]
     if plan.longest_model_len is not None and (plan.error or plan.longest_model_len != plan.max_model_len):
         words.append(f"longest request that fits: {number(plan.longest_model_len)} tokens")
     lines = [line for text in words for line in wrap(text, view.columns, "  ", "    ")]
@@ -77,14 +78,14 @@ def _pool(result: Result, plan: Plan) -> list[str]:
     return [*out, f"{decides}: {blocks}; one is the null block"]
 
 
-def _arithmetic(plan: Plan) -> list[str]:
+def _arithmetic(plan: Plan, where: str) -> list[str]:
     """How the tokens of vLLM's log come about."""
     if plan.max_concurrency is None or plan.kv_cache_size_tokens is None:
         return []
     blocks, each = number(plan.num_blocks or 0), number(plan.blocks_per_request or 0)
     tokens = f"x {number(plan.max_model_len or 0)} = {number(plan.kv_cache_size_tokens)} tokens"
     meaning = "what vLLM logs, a number of requests in tokens and not a store of so many"
-    return [f"{blocks} / {each} = {concurrency(plan.max_concurrency)} requests at once, {tokens}: {meaning}"]
+    return [f"{blocks} / {each} = {concurrency(plan.max_concurrency)} requests at once{where}, {tokens}: {meaning}"]
 
 
 def _blocks_by_group(holder: costs.Holder) -> str:

@@ -77,10 +77,9 @@ def _outcomes(base: Entry, entries: Sequence[Entry]) -> Iterator[str]:
 def _gpus(comparison: Comparison) -> str:
     """The GPUs of the baseline, with everything that was assumed for any of the deployments."""
     options = comparison.baseline.deployment.options
-    sizes = (options.get("tensor_parallel_size") or 1, options.get("pipeline_parallel_size") or 1)
     entries = (comparison.baseline, *comparison.variants)
     assumed = dict.fromkeys(text for entry in entries for text in entry.deployment.assumed)
-    return gpu_words(options.get("gpu"), *sizes) + assumed_words(list(assumed))
+    return gpu_words(options.get("gpu"), options) + assumed_words(list(assumed))
 
 
 def is_same(base: Entry, entry: Entry) -> bool:

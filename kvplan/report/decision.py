@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvplan.report.numbers import concurrency, gib, number, plural, size
 from kvplan.result import Plan, Result
@@ -47,7 +48,7 @@ def decide(result: Result, sized: Sized | None = None) -> Decision:
             f"add --kv-cache-memory-bytes to see how many requests of {length} tokens fit.",
         )
     beyond = _beyond(plan, result)
-    served = f"{concurrency(plan.max_concurrency)} requests of {length} tokens at once"
+    served = f"{concurrency(plan.max_concurrency)} requests of {length} tokens at once{engines_words(result)}"
     return Decision(
         "unsized" if beyond else "fits",
         f"{'It would fit' if beyond else 'It fits'} {where}{_budget(result)}{beyond}: {engine} serves {served} "
@@ -91,7 +92,7 @@ def _estimated(result: Result, sized: Sized, where: str, grouped: str) -> Decisi
     return Decision(
         "fits",
         f"It should fit {where}, with an estimated {memory}: {engine_words(result.engine)} then serves {requests} of "
-        f"{length} tokens at once (logged as {tokens}), with {grouped}.",
+        f"{length} tokens at once{engines_words(result)} (logged as {tokens}), with {grouped}.",
     )
 
 
@@ -116,23 +117,42 @@ def assumed_words(assumed: Sequence[str]) -> str:
 
 
 def _world(result: Result) -> int:
-    return result.config.tensor_parallel_size * result.config.pipeline_parallel_size
+    """The GPUs of the deployment (`world_size_across_dp`, vllm/config/parallel.py)."""
+    return prod(_sizes(result.options()).values())
 
 
 def gpus(result: Result) -> str:
-    """The GPUs of one engine: ``one B300``, ``8 H200 (TP 4, PP 2)``."""
-    config = result.config
-    return gpu_words(getattr(config.gpu, "name", None), config.tensor_parallel_size, config.pipeline_parallel_size)
+    """The GPUs of the deployment: ``one B300``, ``8 H200 (TP 4, PP 2)``."""
+    return gpu_words(getattr(result.config.gpu, "name", None), result.options())
 
 
-def gpu_words(name: str | None, tensor_parallel_size: int, pipeline_parallel_size: int) -> str:
-    """A number of GPUs and how the model is split over them."""
-    world = tensor_parallel_size * pipeline_parallel_size
+def gpu_words(name: str | None, options: Mapping[str, Any]) -> str:
+    """A number of GPUs and how the model is split over them, or repeated; ``options``: under vLLM's names."""
+    sizes = _sizes(options)
+    world = prod(sizes.values())
     if world == 1:
         return f"one {name or 'GPU'}"
-    split = [f"TP {tensor_parallel_size}"] if tensor_parallel_size > 1 else []
-    split += [f"PP {pipeline_parallel_size}"] if pipeline_parallel_size > 1 else []
+    split = [f"{short} {size}" for short, size in sizes.items() if size > 1]
     return f"{world:,} {name or 'GPU'} ({', '.join(split)})"
+
+
+_PARALLEL = {
+    "TP": "tensor_parallel_size",
+    "PP": "pipeline_parallel_size",
+    "PCP": "prefill_context_parallel_size",
+    "DP": "data_parallel_size",
+}
+"""What GPUs are counted by: decode context parallelism takes those of tensor parallelism."""
+
+
+def _sizes(options: Mapping[str, Any]) -> dict[str, int]:
+    return {short: int(options.get(option) or 1) for short, option in _PARALLEL.items()}
+
+
+def engines_words(result: Result) -> str:
+    """`` in each of 2 engines``: data-parallel engines have a cache each; nothing for one engine."""
+    count = result.config.data_parallel_size
+    return f" in each of {count:,} engines" if count > 1 else ""
 
 
 def engine_words(engine: str) -> str:
