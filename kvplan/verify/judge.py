@@ -22,9 +22,10 @@ from kvplan.spec import CHUNKED_LOCAL, WINDOW_KINDS
 from kvplan.units import GIB
 from kvplan.verify.deployment import Deployment, as_printed, deployment, quantised_base
 from kvplan.verify.device import devices, foreign
-from kvplan.verify.lines import Found, Line, Memory, compared, first_cause
+from kvplan.verify.lines import CAPACITY, Found, Line, Memory, compared, first_cause
 from kvplan.verify.pool import ReleasePlan, needed_bytes, release_plan
 from kvplan.verify.respec import Base
+from kvplan.verify.unjudged import FOLLOW_FROM_A_REQUEST, all_unjudged, completed, refusal, withheld
 
 
 class Wanted(NamedTuple):
@@ -49,6 +50,7 @@ class Verdict(NamedTuple):
     plan: ReleasePlan | None = None
     found: Found | None = None
     lines: tuple[Line, ...] = ()
+    """Every number that the log has of what a plan says, judged or not."""
     first_cause: str | None = None
     refusal: str | None = None
     """Why the log cannot be judged."""
@@ -61,7 +63,7 @@ class Verdict(NamedTuple):
         """0: everything found agrees; 1: something differs; 2: it cannot be judged."""
         if self.refusal is not None:
             return 2
-        return 0 if all(line.agrees for line in self.lines) else 1
+        return 1 if any(line.agrees is False for line in self.lines) else 0
 
 
 def judge(reading: LogReading, wanted: Wanted) -> Verdict:
@@ -75,37 +77,42 @@ def judge(reading: LogReading, wanted: Wanted) -> Verdict:
             return _by_base(reading, wanted, rules, missing)
         return _judged(reading, wanted, rules, name, notes)
     except KvplanError as error:
-        return Verdict(reading, rules, refusal=str(error))
+        return _refused(reading, rules, str(error))
     except CannotPlan as stop:
-        return Verdict(reading, rules, refusal=f"{str(stop).rstrip('.')}; the log's start-up got further.")
+        return _refused(reading, rules, f"{str(stop).rstrip('.')}; the log's start-up got further.")
+
+
+def _refused(reading: LogReading, rules: Rules | None, why: str) -> Verdict:
+    return Verdict(reading, rules, lines=all_unjudged(reading, why), refusal=why)
 
 
 def _judged(reading: LogReading, wanted: Wanted, rules: Rules, name: str | None, notes: tuple[str, ...]) -> Verdict:
     found = deployment(reading, rules, name, wanted.env, wanted.drafter)
     verdict = _best(reading, wanted, found, rules)
-    verdict = verdict._replace(notes=(*notes, *found.notes, *verdict.notes))
-    doubt = None if verdict.exit_code != 1 else _doubt(reading, verdict)
-    return verdict if doubt is None else verdict._replace(refusal=doubt)
+    return verdict._replace(notes=(*notes, *found.notes, *verdict.notes))
 
 
-def _doubt(reading: LogReading, verdict: Verdict) -> str | None:
-    """Why lines that differ accuse nothing: what the plan was made with is not what the log says."""
+def _doubt(reading: LogReading, plan: ReleasePlan) -> tuple[str, frozenset[str] | None] | None:
+    """Why lines that differ accuse nothing: what the plan was made with is not what the log says.
+
+    The second value: the lines that depend on it, None for all.
+    """
     device = foreign(reading)
     if device is not None:
         return (
             f"The log is of another device than CUDA's ({device}), whose cache is not verified to be what is planned "
             "here, and its numbers are not those of CUDA."
-        )
+        ), None
     if reading.options is None:
         return (
             "The log does not hold the options it was started with, and vLLM's defaults do not give its numbers."
-        )
-    windows = verdict.plan is not None and any(layer.spec.kind in _RESERVING for layer in verdict.plan.layers)
+        ), None
+    windows = any(layer.spec.kind in _RESERVING for layer in plan.layers)
     if windows and "max_num_batched_tokens" not in reading.options:
         return (
             "The log does not say its max_num_batched_tokens, which window layers reserve, and vLLM's default does not "
             "give its numbers."
-        )
+        ), FOLLOW_FROM_A_REQUEST
     return None
 
 
@@ -182,10 +189,15 @@ def _best(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules) 
     if not verdicts:
         assert first_error is not None
         raise first_error
-    name, best = max(verdicts, key=lambda pair: (pair[1].exit_code == 0, sum(line.agrees for line in pair[1].lines)))
-    if not best.lines:
-        return best._replace(refusal="The log holds no number that the plan could be compared with.")
-    return best if told else best._replace(notes=(*best.notes, _assumed(name, best.first_cause is None)))
+    name, best = max(verdicts, key=lambda pair: _worth(pair[1]))
+    if told or not best.lines:
+        return best
+    return best._replace(notes=(*best.notes, _assumed(name, best.exit_code == 0)))
+
+
+def _worth(verdict: Verdict) -> tuple[bool, int]:
+    """Of two GPUs the one with which everything agrees, else more."""
+    return verdict.exit_code == 0, sum(line.agrees is True for line in verdict.lines)
 
 
 def _assumed(name: str, agrees: bool) -> str:
@@ -215,24 +227,31 @@ def _on(reading: LogReading, wanted: Wanted, found: Deployment, rules: Rules, gp
         )
 
     rules, made = placed(reading, wanted, planned)
-    compare, further = _of_one_engine(reading, result)
-    notes += further
+    compare = _of_one_engine(reading, result)
     memory = memory_of(compare, result, wanted)
-    lines, best = compared(compare, made, memory)
+    judged, best = compared(compare, made, memory)
+    lines = _trusted(completed(reading, judged, made, memory), reading, made, best, memory)
     cause = first_cause(lines, made, best, reading.max_model_len)
     first = None if memory.stages is None else memory.stages[0]
     exact = first[0] if first is not None and len(first) == 1 else None
-    unsure = _missing_ranks(made, best, memory) if cause is None else None
-    return Verdict(reading, rules, result, made, best, tuple(lines), cause, unsure, notes, exact)
+    return Verdict(reading, rules, result, made, best, lines, cause, refusal(lines), notes, exact)
 
 
-def _of_one_engine(reading: LogReading, result: Result) -> tuple[LogReading, tuple[str, ...]]:
+def _trusted(
+    lines: tuple[Line, ...], reading: LogReading, made: ReleasePlan, best: Found | None, memory: Memory
+) -> tuple[Line, ...]:
+    """The lines without a judgement on what the log leaves open."""
+    unsure = _missing_ranks(made, best, memory)
+    if unsure is not None:
+        lines = withheld(lines, unsure, frozenset(CAPACITY), (True, False))
+    doubt = _doubt(reading, made)
+    return lines if doubt is None else withheld(lines, *doubt, (False,))
+
+
+def _of_one_engine(reading: LogReading, result: Result) -> LogReading:
     """The reading without a number of blocks that is the sum of several engines' (vllm/v1/engine/core_client.py)."""
     engines = max(reading.counted_engines, result.config.data_parallel_size)
-    if engines == 1 or reading.num_gpu_blocks is None:
-        return reading, ()
-    note = f"The log's {reading.num_gpu_blocks:,} blocks are those of several engines together and are not compared."
-    return reading._replace(num_gpu_blocks=None), (note,)
+    return reading if engines == 1 else reading._replace(num_gpu_blocks=None)
 
 
 def _missing_ranks(made: ReleasePlan, found: Found | None, memory: Memory) -> str | None:
@@ -308,7 +327,7 @@ def memory_of(reading: LogReading, result: Result, wanted: Wanted) -> Memory:
     memory = reading.memory
     printed = reading.available_kv_cache_gib if memory.reduced_kv_cache_gib is None else memory.reduced_kv_cache_gib
     if printed is None:
-        return Memory(None, reading.num_gpu_blocks)
+        return Memory(None, reading.num_gpu_blocks, blocks_are_the_log_s=reading.num_gpu_blocks is not None)
     config = result.config
     stages = config.pipeline_parallel_size
     world = stages * config.tensor_parallel_size * config.prefill_context_parallel_size

@@ -12,6 +12,8 @@ from kvplan.units import GIB
 from kvplan.verify.pool import ReleasePlan, longest_model_len, needed_bytes, outcomes, possible_blocks
 
 MAXIMUM_OUTCOMES = 200_000
+CAPACITY = ("num_gpu_blocks", "kv_cache_size_tokens", "max_concurrency")
+"""What a start-up says of its pool."""
 
 Value = int | float | str | None | list[int]
 
@@ -22,7 +24,10 @@ class Line(NamedTuple):
     what: str
     log: Value
     plan: Value
-    agrees: bool
+    agrees: bool | None
+    """None: not judged."""
+    reason: str | None = None
+    """Why it is not judged."""
 
 
 class Memory(NamedTuple):
@@ -34,6 +39,12 @@ class Memory(NamedTuple):
     """The number of blocks where it is given: --num-gpu-blocks-override, or the log's own without any memory."""
     ranks: tuple[int, int] = (1, 1)
     """Ranks whose memory the log shows, of how many. Where some are missing the pool may be smaller."""
+    blocks_are_the_log_s: bool = False
+    """``blocks`` is what the log says, which therefore proves nothing of itself."""
+
+    @property
+    def has_blocks(self) -> bool:
+        return self.blocks is not None or self.stages is not None
 
     @property
     def is_bound(self) -> bool:
@@ -63,6 +74,8 @@ def compared(reading: LogReading, plan: ReleasePlan, memory: Memory) -> tuple[li
     found = _best(reading, plan, blocks, length)
     if memory.is_bound and _misses(reading, found.num_blocks, found.printed):
         found = _smaller(reading, plan, blocks.start, length) or found
+    if memory.blocks_are_the_log_s:
+        reading = reading._replace(num_gpu_blocks=None)
     return lines + _capacity_lines(reading, found), found
 
 
@@ -110,14 +123,14 @@ def _block_lines(reading: LogReading, plan: ReleasePlan) -> list[Line]:
 def _refusal_lines(reading: LogReading, plan: ReleasePlan, memory: Memory, length: int) -> list[Line]:
     """What vLLM's refusal says that one request needs, and the longest that would fit."""
     refusal = reading.refusal
-    if refusal is None or memory.stages is None:
+    if refusal is None:
         return []
     lines = []
     if refusal.needed_gib is not None:
         needed = [round(size / GIB, 2) for size in needed_bytes(plan, length)]
         agreeing = refusal.needed_gib in needed
         lines.append(Line("needed_gib", refusal.needed_gib, refusal.needed_gib if agreeing else max(needed), agreeing))
-    if refusal.estimated_max_model_len is not None:
+    if refusal.estimated_max_model_len is not None and memory.stages is not None:
         told, stages, own = refusal.estimated_max_model_len, memory.stages, reading.available_from == "refusal"
         if memory.is_bound and len(stages) == 1 and refusal.available_gib is not None:
             stages, own = (bytes_printed_as(refusal.available_gib),), True  # of the rank that was refused
@@ -193,8 +206,8 @@ def _line(what: str, log: Value, plan: Value) -> Line:
 
 
 def first_cause(lines: Sequence[Line], plan: ReleasePlan, found: Found | None, length: int | None) -> str | None:
-    """The first line that differs, and what it follows from, in one sentence; None where all agree."""
-    line = next((line for line in lines if not line.agrees), None)
+    """The first line that differs, and what it follows from, in one sentence; None where none does."""
+    line = next((line for line in lines if line.agrees is False), None)
     if line is None:
         return None
     if line.what in _CAUSES:

@@ -11,9 +11,12 @@ from kvplan.report.style import VIEW, View
 from kvplan.verify.judge import Verdict
 from kvplan.verify.lines import Line
 from kvplan.verify.pool import ReleasePlan
+from kvplan.verify.unjudged import by_reason
 
 SCHEMA_VERSION = 1
 _NAMED = ("token_line", "request_blocks", "in_flight", "mamba", "hybrid_block", "group_size", "pages")
+_CANNOT = "The log cannot be judged."
+_LINE_KEYS = ("what", "log", "plan", "agrees")
 _TITLES = {
     "attention_block_size": "attention block, tokens",
     "mamba_padding_pct": "state padding, %",
@@ -35,7 +38,8 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
         "read": verdict.reading.document(),
         "missing": list(verdict.reading.missing),
         "plan": None if verdict.plan is None else _plan(verdict, verdict.plan),
-        "lines": [line._asdict() for line in verdict.lines],
+        "lines": [dict(zip(_LINE_KEYS, line, strict=False)) for line in verdict.lines],
+        "not_judged": [{"lines": whats, "reason": reason} for reason, whats in by_reason(verdict.lines).items()],
         "first_cause": verdict.first_cause,
         "refusal": verdict.refusal,
         "failure": verdict.reading.failure,
@@ -91,22 +95,54 @@ def verify_text(verdict: Verdict, view: View = VIEW) -> str:
     told = [*verdict.reading.notes, *verdict.notes]
     if verdict.reading.failure is not None:
         told.append(f"The start-up failed: {verdict.reading.failure}.")
-    if verdict.refusal is not None:
-        told.append(f"Not judged: {verdict.refusal}")
-    elif verdict.first_cause is not None:
+    if verdict.first_cause is not None:
         told.append(f"First cause: {verdict.first_cause}")
+    told += _not_judged(verdict)
     for sentence in told:
         out += wrap(sentence, view.columns, "", "  ")
     return "\n".join(out).rstrip("\n") + "\n"
 
 
-def _headline(verdict: Verdict) -> str:
+def _not_judged(verdict: Verdict) -> list[str]:
+    """What is not judged and why, a sentence for each reason."""
+    reasons = by_reason(verdict.lines)
     if verdict.refusal is not None:
-        return "The log cannot be judged."
-    differing = sum(not line.agrees for line in verdict.lines)
-    if not differing:
-        return f"Everything found agrees: {len(verdict.lines)} of {plural(len(verdict.lines), 'line')}."
-    return f"{differing} of {plural(len(verdict.lines), 'line')} {'differs' if differing == 1 else 'differ'}."
+        reasons.setdefault(verdict.refusal, [])
+    whole = len(reasons) == 1 and all(line.agrees is None for line in verdict.lines)
+    return [
+        f"Not judged: {reason}" if whole else f"Not judged: {', '.join(_short(what) for what in whats)}. {reason}"
+        for reason, whats in reasons.items()
+    ]
+
+
+def _short(what: str) -> str:
+    """A line's title without its unit."""
+    return _TITLES[what].partition(", ")[0]
+
+
+def _headline(verdict: Verdict) -> str:
+    """How many of the lines that were found are judged, and what came of it."""
+    found = len(verdict.lines)
+    judged = sum(line.agrees is not None for line in verdict.lines)
+    differing = sum(line.agrees is False for line in verdict.lines)
+    if verdict.refusal is not None:
+        verb = "agrees" if judged == 1 else "agree"
+        told = f"{judged} {_is(judged)} judged and {verb}" if judged else "none is judged"
+        return f"The log cannot be judged: of {plural(found, 'line')} found, {told}." if found else _CANNOT
+    if judged < found:
+        outcome = f"{differing} of them {_differ(differing)}" if differing else "all of them agree"
+        return f"{judged} of {plural(found, 'line')} found {_is(judged)} judged; {outcome}."
+    if differing:
+        return f"{differing} of {plural(found, 'line')} {_differ(differing)}."
+    return f"Everything found agrees: {found} of {plural(found, 'line')}."
+
+
+def _differ(number: int) -> str:
+    return "differs" if number == 1 else "differ"
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _what_was_read(verdict: Verdict) -> list[str]:
@@ -135,14 +171,19 @@ def _what_was_read(verdict: Verdict) -> list[str]:
 def _table(lines: tuple[Line, ...]) -> list[str]:
     rows = [
         ("", "log", "plan", ""),
-        *((_TITLES[line.what], _cell(line.log), _cell(line.plan), _mark(line)) for line in lines),
+        *((_TITLES[line.what], _cell(line.log), _planned(line), _mark(line)) for line in lines),
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     return [f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
 
 
 def _mark(line: Line) -> str:
-    return "agrees" if line.agrees else "DIFFERS"
+    return {True: "agrees", False: "DIFFERS", None: "not judged"}[line.agrees]
+
+
+def _planned(line: Line) -> str:
+    """The plan's value; nothing where none was made for the line."""
+    return "" if line.agrees is None and line.plan is None else _cell(line.plan)
 
 
 def _cell(value: Any) -> str:

@@ -35,7 +35,7 @@ def test_a_rank_that_is_not_shown_may_have_less_but_never_more():
         "The log shows the KV memory of 1 rank of 2, and the rank that has least decides: all numbers are those of "
         "8,192 blocks, 9.00 GiB on another rank; verify the log of all ranks."
     )
-    assert all(line.agrees for line in fewer.lines)
+    assert [(line.log, line.plan, line.agrees) for line in fewer.lines] == [(131_072, 131_072, None)]
     assert tp2(145_632, 9.35).exit_code == 1  # more than the rank that is shown has
     assert tp2(131_080, 9.35).exit_code == 1  # no number of blocks
 
@@ -83,8 +83,10 @@ def test_blocks_of_several_engines_are_one_sum():
     )  # fmt: skip
     assert verdict.exit_code == 0
     assert verdict.reading.num_gpu_blocks == 17010
-    assert [line.what for line in verdict.lines] == ["kv_cache_size_tokens"]
-    assert "The log's 17,010 blocks are those of several engines together and are not compared." in verdict.notes
+    assert [(line.what, line.agrees, line.reason) for line in verdict.lines] == [
+        ("num_gpu_blocks", None, "The log's 17,010 blocks are those of several engines together."),
+        ("kv_cache_size_tokens", True, None),
+    ]
 
 
 def test_ranks_of_engines_that_cannot_be_told_apart_are_not_judged():
