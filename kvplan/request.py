@@ -57,19 +57,22 @@ def engine_args(model: str, options: Mapping[str, Any], env: Mapping[str, str]) 
 def serve_words(words: Sequence[str]) -> tuple[list[str], int | None]:
     """The words with kvplan's own spellings turned into vLLM's: a budget like 207GiB as bytes.
 
-    The second value is --min-kv-cache-group-layers, which is taken out.
+    A line that starts a server is left as it is but for the second value, --min-kv-cache-group-layers, which is taken
+    out: vLLM would read the line, and takes no 207GiB.
     """
     out: list[str] = []
     minimum = None
-    rest = iter(words)
-    for word in rest:
+    own = own_words(words)
+    rest = iter(enumerate(words))
+    for at, word in rest:
         name, equals, value = word.partition("=")
-        if name.replace("_", "-") not in (_BUDGET, OWN_FLAG):
+        spelled = name.replace("_", "-")
+        if spelled != OWN_FLAG and (spelled != _BUDGET or at >= own):
             out.append(word)
             continue
         if not equals:
-            value = next(rest, "")
-        if name.replace("_", "-") == OWN_FLAG:
+            value = next(rest, (at, ""))[1]
+        if spelled == OWN_FLAG:
             minimum = _minimum(value)
         else:
             out += [_BUDGET, value if value in ("", "None") else str(human_readable_bytes(value, _BUDGET))]
@@ -83,7 +86,8 @@ def stage_budgets(words: Sequence[str]) -> tuple[list[str], tuple[int, ...] | No
     """
     out: list[str] = []
     sizes: tuple[int, ...] | None = None
-    rest = iter(words)
+    own = own_words(words)
+    rest = iter(words[:own])
     for word in rest:
         name, equals, value = word.partition("=")
         if name.replace("_", "-") != _BUDGET:
@@ -94,7 +98,15 @@ def stage_budgets(words: Sequence[str]) -> tuple[list[str], tuple[int, ...] | No
             sizes = tuple(human_readable_bytes(part.strip(), _BUDGET) for part in given.split(","))
         else:
             out += [word] if equals else [word, given]
-    return out, sizes
+    return [*out, *words[own:]], sizes
+
+
+def own_words(words: Sequence[str]) -> int:
+    """How many words are typed to kvplan; the rest is a line that starts a server, which vLLM itself would read."""
+    if words and starts_a_server(words[0]):
+        return 0
+    at = words.index("--") + 1 if "--" in words else len(words)
+    return at if at < len(words) and starts_a_server(words[at]) else len(words)
 
 
 def line_of(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -121,8 +121,17 @@ def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployme
     try:
         args, error = _args(given, file, line), None
     except KvplanError as refusal:
-        args, error = None, str(refusal)
+        args, error = None, _placed(str(refusal), given, file, line)
     return Deployment(name, line, args, error, gpu, engine, memory, limits, tolerance, rest, "drafter" in given)
+
+
+def _placed(error: str, given: Mapping[str, Node], file: str, line: int) -> str:
+    """The error with the line of the key that it is about: of the option that it names, else of what was read."""
+    if error.startswith(f"{file}, line "):
+        return error
+    named = (node for key, node in given.items() if f"--{key.replace('_', '-')} " in error)
+    node = given["serve"] if "serve" in given else next(named, given["model"])
+    return f"{file}, line {node.line or line}: {error}"
 
 
 def _args(given: Mapping[str, Node], file: str, line: int) -> EngineArgs:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from kvplan.serve.marks import is_marked
 
 SIZE = r"(\d+(?:\.\d+)?)([kKmMgGtT])"
+BYTES = r"(\d+(?:\.\d+)?)([kmgtKMGT])(i?)[bB]"
+"""How people write sizes that vLLM's parser does not take."""
 FACTORS = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -63,6 +65,9 @@ def size(text: str) -> int:
     text = text.strip()
     found = re.fullmatch(SIZE, text)
     if not found:
+        written = re.fullmatch(BYTES, text)
+        if written:
+            raise ValueError(f"no whole number to vLLM: write {_in_suffixes(*written.groups())}")
         return whole_number(text)
     number, suffix = found.groups()
     if suffix.islower():
@@ -73,6 +78,14 @@ def size(text: str) -> int:
     if "." in number:
         raise ValueError(f"a fraction of a binary {suffix}: write {number}{suffix.lower()} or a whole number")
     return whole_number(number) * FACTORS[suffix]
+
+
+def _in_suffixes(number: str, letter: str, binary: str) -> str:
+    """60GiB as vLLM takes it (60G), 60GB (60g); a fraction of a binary unit as a plain number."""
+    if not binary:
+        return number + letter.lower()
+    letter = letter.upper()
+    return f"{number}{letter}" if "." not in number else str(int(float(number) * FACTORS[letter]))
 
 
 def size_or_auto(text: str) -> int | str:

@@ -18,6 +18,8 @@ from kvplan.check.lock import sealed
 from kvplan.check.nodes import parse
 from kvplan.commands.check import run
 from kvplan.errors import KvplanError
+from kvplan.request import read_words
+from kvplan.units import human_readable_bytes
 
 QWEN, DFLASH = "Qwen/Qwen3.6-35B-A3B-FP8", "z-lab/Qwen3.6-35B-A3B-DFlash"
 CHAT = {
@@ -499,6 +501,28 @@ def test_inputs_of_a_lock_that_were_broken_by_hand_are_an_error_and_not_a_traceb
     (each,) = json.loads(outcome.text)["deployments"]
     assert (outcome.exit_code, each["status"]) == (2, "error")
     assert "inputs of chat are damaged" in each["error"]
+
+
+@pytest.mark.parametrize(
+    ("size", "hint"), [("60GiB", "60G"), ("60GB", "60g"), ("1.5GiB", "1610612736"), ("0.5GB", "0.5g")]
+)
+def test_a_serve_line_is_read_as_vllm_reads_it_by_plan_and_check(fleet, size, hint):
+    line = f"vllm serve Qwen/Qwen3-8B --kv-cache-memory-bytes {size}"
+    sentence = f"--kv-cache-memory-bytes '{size}' is no whole number to vLLM: write {hint}."
+    with pytest.raises(KvplanError) as error:
+        read_words(["--tensor-parallel-size", "1", "--", *line.split()], {})
+    assert str(error.value) == sentence
+    fleet.write({"name": "a", "gpu": "H200", "serve": line}, {"name": "b", "gpu": "H200", "serve": line[:-1]})
+    (found, _) = json.loads(fleet.run(update=True, format="json").text)["deployments"]
+    assert found["error"] == f"{fleet.path}, line 4: {sentence}"
+    typed = ["--kv-cache-memory-bytes", size, "--", *line.replace(size, "60G").split()]
+    assert read_words(typed, {}).kv_cache_memory_bytes == human_readable_bytes(size, "flag")
+
+
+def test_an_option_that_vllm_refuses_has_the_line_of_its_key(fleet):
+    fleet.write({"name": "a", "model": "Qwen/Qwen3-8B", "gpu": "H200", "max_num_seqs": "x"})
+    (found,) = json.loads(fleet.run(update=True, format="json").text)["deployments"]
+    assert found["error"] == f"{fleet.path}, line 5: --max-num-seqs 'x' is no whole number."
 
 
 def test_a_deployment_that_cannot_be_planned_is_an_error_of_its_own_and_the_lock_stays(fleet):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvplan.commands.deployment import Choices
 from kvplan.commands.plan import run
 
-LINE = "vllm serve Qwen/Qwen3-8B --kv-cache-memory-bytes 20GiB --port 8000 --api-key secret --cpu-offload-gb 3"
+LINE = "vllm serve Qwen/Qwen3-8B --kv-cache-memory-bytes 20G --port 8000 --api-key secret --cpu-offload-gb 3"
 
 
 def outcome(line: str, verbose: bool, env: dict[str, str] | None = None):
