@@ -38,3 +38,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, whether or not they are loaded."""
+    return sorted(__all__)

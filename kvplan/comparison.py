@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kvplan.errors import KvplanError
 from kvplan.result import CATEGORIES, DrafterInfo, Plan, Result
 from kvplan.spec import CacheLayer
 
@@ -104,7 +105,16 @@ def deployment_of(result: Result) -> Deployment:
 
 
 def compare(baseline: Result, variants: Sequence[Result]) -> Comparison:
-    """The baseline (no drafter) against each variant (one drafter with one number of speculative tokens)."""
+    """The baseline (no drafter) against each variant (one drafter with one number of speculative tokens).
+
+    KvplanError for what is no Result.
+    """
+    results = [baseline, *variants] if isinstance(variants, list | tuple) else [variants]
+    for result in results:
+        if not isinstance(result, Result):
+            raise KvplanError(
+                f"compare takes a Result and a list of Results, not {type(result).__name__}; plan(request) gives one."
+            )
     return compare_deployments(deployment_of(baseline), [deployment_of(result) for result in variants])
 
 

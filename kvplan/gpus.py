@@ -117,7 +117,9 @@ def find(name: str, flag: str = "--gpu") -> Gpu:
     for gpu in GPUS:
         if spelling in (_normal(gpu.name), _normal(gpu.device_name)) or _ALIASES.get(spelling) == gpu.name:
             return gpu
-    raise KvplanError(f"{flag} {name[:60]} is not a GPU that kvplan knows; did you mean {_nearest(spelling)}?")
+    raise KvplanError(
+        f"{flag} {name[:60] or repr(name)} is not a GPU that kvplan knows; did you mean {_nearest(spelling)}?"
+    )
 
 
 def _normal(name: str) -> str:

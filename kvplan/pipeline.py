@@ -14,6 +14,7 @@ from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts
 from kvplan.engine.facts import model_type, num_hidden_layers
 from kvplan.engine.hybrid_manager import connector
 from kvplan.engine.resolve import resolve
+from kvplan.errors import KvplanError
 from kvplan.groupings import Planner
 from kvplan.inputs import Inputs, read
 from kvplan.planning import MAIN, PACKED, UNIFORM
@@ -49,10 +50,24 @@ def plan(request: PlanRequest) -> Result:
     """Plan one deployment.
 
     Raises KvplanError for unreadable input and Refused for what vLLM refuses or kvplan cannot judge; a deployment that
-    only lacks memory is planned, with vLLM's sentence in ``error``.
+    only lacks memory is planned, with vLLM's sentence in the ``error`` of its plans.
     """
+    check(request)
     args, inputs = read(request.args, offline=request.offline)
     return plan_read(request._replace(args=args), inputs)
+
+
+def check(request: PlanRequest) -> None:
+    """KvplanError for a request with a value of another type or name than its fields take."""
+    from kvplan.checked import check_args, check_choice, check_own
+
+    if not isinstance(request, PlanRequest):
+        raise KvplanError(f"plan takes a PlanRequest, not {type(request).__name__}; give PlanRequest(EngineArgs(...)).")
+    check_args(request.args)
+    check_own(request.gpu, request.available_memory_bytes)
+    check_choice("engine", request.engine, selection.ENGINES)
+    check_choice("layout_cost_check", request.layout_cost_check, selection.COST_CHECKS)
+    check_choice("layout_agreement", request.layout_agreement, AGREEMENTS)
 
 
 def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) -> Result:
@@ -61,8 +76,8 @@ def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) 
     ``only_used``: leave out the groupings that the engine does not use. Raises as `plan` does.
     """
     args = request.args
-    gpu = gpus.find(request.gpu or DEFAULT_GPU)
-    assumed: tuple[str, ...] = () if request.gpu else (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
+    gpu = gpus.find(DEFAULT_GPU if request.gpu is None else request.gpu)
+    assumed: tuple[str, ...] = () if request.gpu is not None else (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
     if request.trained_draft_length and inputs.drafter_facts is not None:
         args, told = with_trained_length(args, inputs.drafter_facts)
         assumed += told
