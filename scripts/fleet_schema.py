@@ -103,8 +103,11 @@ def schema() -> dict[str, Any]:
     dashed = [key.replace("_", "-") for key in options if "_" in key]
     keys = {
         "type": "object",
-        "properties": {**_described(OWN, fleet.OWN_KEYS), **options},
-        "patternProperties": {_one_of(dashed): True, _one_of(negatives): {"const": True}},
+        "properties": {
+            key: value if key in fleet.NOT_DEFAULTS else _or_null(value)
+            for key, value in {**_described(OWN, fleet.OWN_KEYS), **options}.items()
+        },
+        "patternProperties": {_one_of(dashed): True, _one_of(negatives): {"enum": [True, None]}},
         "additionalProperties": False,
     }
     forbidden = [{"required": [key]} for key in sorted(fleet.NOT_DEFAULTS)]
@@ -136,12 +139,18 @@ def schema() -> dict[str, Any]:
             **TYPES,
             "limits": {
                 "type": "object",
-                "properties": _described(LIMITS, fleet.LIMITS),
+                "properties": {key: _or_null(value) for key, value in _described(LIMITS, fleet.LIMITS).items()},
                 "additionalProperties": False,
             },
             "keys": keys,
         },
     }
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a key that null may take a default away from."""
+    kept = {key: value for key, value in schema.items() if key == "description"}
+    return {"anyOf": [{key: value for key, value in schema.items() if key not in kept}, {"type": "null"}], **kept}
 
 
 def _one_of(names: list[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kvplan.check.nodes import Node
 from kvplan.engine.args import EngineArgs
 from kvplan.errors import KvplanError
+from kvplan.gpus import find
 from kvplan.layout import LAYOUTS
 from kvplan.request import engine_args, read_words, with_drafter
 from kvplan.selection import ENGINES, RELEASED
@@ -84,6 +85,7 @@ def read_fleet(root: Node, name: str) -> list[Deployment]:
     defaults = _mapping(top["defaults"], name, "defaults") if "defaults" in top else {}
     for key in NOT_DEFAULTS & set(defaults):
         raise _error(name, defaults[key].line, f"defaults cannot give {key}; give it to each deployment")
+    _over({}, defaults, name)
     listed = top.get("deployments")
     if listed is None or not isinstance(listed.value, list) or not listed.value:
         raise _error(name, root.line, "deployments must be a list with at least one deployment")
@@ -100,11 +102,11 @@ def read_fleet(root: Node, name: str) -> list[Deployment]:
 
 
 def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployment:
-    given = {**defaults, **_mapping(node, file, "a deployment")}
-    if "limits" in defaults and "limits" in node.value:
-        both = {**_mapping(defaults["limits"], file, "limits"), **_mapping(node.value["limits"], file, "limits")}
-        given["limits"] = Node(both, node.value["limits"].line)
-    _known(given, (*OWN_KEYS, *_option_names()), file)
+    own = _mapping(node, file, "a deployment")
+    _known({**defaults, **own}, (*OWN_KEYS, *_option_names()), file)
+    given = _over(defaults, own, file)
+    if "limits" in given:
+        given["limits"] = _both_limits(defaults, own, file)
     line = node.line
     name = _text(given, "name", file, line)
     if name is None or not name or len(name) > 200:
@@ -119,10 +121,34 @@ def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployme
     tolerance = _tolerance(given["capacity_loss"], file) if "capacity_loss" in given else TOLERANCE
     gpu = _text(given, "gpu", file, line)
     try:
+        if gpu is not None:
+            find(gpu, f"{file}, line {given['gpu'].line}: gpu")
         args, error = _args(given, file, line), None
     except KvplanError as refusal:
         args, error = None, _placed(str(refusal), given, file, line)
     return Deployment(name, line, args, error, gpu, engine, memory, limits, tolerance, rest, "drafter" in given)
+
+
+def _over(defaults: Mapping[str, Node], own: Mapping[str, Node], file: str) -> dict[str, Node]:
+    """The own keys over the defaults; null takes a default away."""
+    found = {**defaults, **own}
+    for key, node in own.items():
+        if node.value is None:
+            if key not in defaults:
+                raise _error(file, node.line, f"{key} is null and no default gives it; give a value or leave it out")
+            del found[key]
+    return found
+
+
+def _both_limits(defaults: Mapping[str, Node], own: Mapping[str, Node], file: str) -> Node:
+    """The limits of the defaults and of a deployment, merged."""
+    merged, line = {}, 0
+    for keys in (defaults, own):
+        if "limits" in keys:
+            limits, line = _mapping(keys["limits"], file, "limits"), keys["limits"].line
+            _known(limits, LIMITS, file)
+            merged = _over(merged, limits, file)
+    return Node(merged, line)
 
 
 def _placed(error: str, given: Mapping[str, Node], file: str, line: int) -> str:
@@ -178,8 +204,6 @@ def _flag(key: str, node: Node, file: str) -> list[str]:
         return [flag, dumps(value)]
     if isinstance(value, list):
         return [flag, *(str(each) for each in value)]
-    if value is None:
-        raise _error(file, node.line, f"{key} has no value; give one or leave it out")
     return [f"{flag}={value}"]
 
 
@@ -199,10 +223,9 @@ def _memory(given: Mapping[str, Node], file: str) -> tuple[int, ...] | None:
     if node is None:
         return None
     items = node.value if isinstance(node.value, list) else [node]
-    try:
-        return tuple(human_readable_bytes(str(item.value), "kv_cache_memory") for item in items)
-    except KvplanError as error:
-        raise KvplanError(f"{file}, line {node.line}: {error}") from None
+    if not items:
+        raise _error(file, node.line, "kv_cache_memory lists no size; give one for each pipeline stage, or one for all")
+    return tuple(_size(item, file, "kv_cache_memory") for item in items)
 
 
 def _rest(given: Mapping[str, Node], file: str) -> int | None:
@@ -211,21 +234,24 @@ def _rest(given: Mapping[str, Node], file: str) -> int | None:
         return None
     if "kv_cache_memory" in given:
         raise _error(file, node.line, "kv_cache_memory and non_kv_memory both say what the KV cache gets; keep one")
+    return _size(node, file, "non_kv_memory")
+
+
+def _size(node: Node, file: str, key: str) -> int:
+    """A number of bytes."""
     try:
-        size = human_readable_bytes(str(node.value), "non_kv_memory")
+        size = human_readable_bytes(str(node.plain()), key)
     except KvplanError as error:
         raise KvplanError(f"{file}, line {node.line}: {error}") from None
     if size < 0:
-        raise _error(file, node.line, f"non_kv_memory {node.value!r} must not be negative")
+        raise _error(file, node.line, f"{key} {node.value} must not be negative")
     return size
 
 
 def _limits(given: Mapping[str, Node], file: str) -> tuple[Limit, ...]:
     if "limits" not in given:
         return ()
-    limits = _mapping(given["limits"], file, "limits")
-    _known(limits, LIMITS, file)
-    return tuple(_limit(key, node, file) for key, node in limits.items())
+    return tuple(_limit(key, node, file) for key, node in given["limits"].value.items())
 
 
 def _limit(key: str, node: Node, file: str) -> Limit:
@@ -246,7 +272,7 @@ def _limit(key: str, node: Node, file: str) -> Limit:
         fits = type(value) in (int, float) and 0 <= value < 2**63
     if not fits:
         what = {"layout": f"one of {', '.join(LAYOUTS)}", "must_start": "true or false"}.get(key, "a number")
-        raise _error(file, node.line, f"{key} {value!r} must be {what}")
+        raise _error(file, node.line, _is_text(key, value) or f"{key} {value!r} must be {what}")
     return Limit(key, value, node.line, length)
 
 
@@ -267,12 +293,28 @@ def _fraction(node: Node, file: str, key: str) -> float:
         except ValueError:
             value = node.value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1000:
-        raise _error(file, node.line, f"{key} {node.value!r} must be a share such as 1% or 0.01")
+        what = _is_text(key, value) or f"{key} {node.plain()!r} must be a share such as 1% or 0.01"
+        raise _error(file, node.line, what)
     if value is node.value and value >= 1:
         raise _error(
             file, node.line, f"{key} {value:g} reads as {value:.0%}; write {value:g}% or, if that is meant, {value:.0%}"
         )
     return float(value)
+
+
+def _is_text(key: str, value: Any) -> str | None:
+    """For numbers that YAML does not take for one: 1e5, which needs a point and a sign."""
+    if key in _WORDS or not isinstance(value, str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    plain = f"{number:.12f}".rstrip("0").rstrip(".")
+    return f"{key} {value!r} is text in YAML; write {plain}" if 0 <= number < 2**63 else None
+
+
+_WORDS = frozenset({"layout", "must_start"})
 
 
 def _mapping(node: Node, file: str, what: str) -> dict[str, Node]:

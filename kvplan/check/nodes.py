@@ -55,13 +55,23 @@ def parse(text: str, name: str) -> Node:
             raise KvplanError(f"{name}: is empty; list deployments.")
         return _Builder(loader, name).build(root, 0)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f", line {mark.line + 1}" if mark else ""
-        raise KvplanError(f"{name}{where}: is no valid YAML ({error.problem or error.context}).") from None
+        raise KvplanError(f"{name}{_fault(error)}.") from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, OverflowError) as error:
         raise KvplanError(f"{name}: is no valid YAML ({' '.join(str(error).split())[:120]}).") from None
     finally:
         loader.dispose()
+
+
+def _fault(error: Any) -> str:
+    """Where a text is no YAML, and why: libyaml notices late what is left open, so with the line where that begins."""
+    noticed, begun = error.problem_mark or error.context_mark, error.context_mark
+    why = error.problem or error.context
+    if begun is not None and begun.line != noticed.line:
+        if error.context == "while scanning a simple key":
+            return f", line {begun.line + 1}: is no valid YAML ({why})"
+        why = f"{why} {error.context}, which begins in line {begun.line + 1}"
+    where = f", line {noticed.line + 1}" if noticed else ""
+    return f"{where}: is no valid YAML ({why})"
 
 
 class _Builder:

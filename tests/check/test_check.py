@@ -404,6 +404,18 @@ def test_a_deployment_that_does_not_start_fails_unless_it_need_not(fleet):
             "line 4: kv_cache_memory 'lots' is not a number",
         ),
         ("deployments:\n- name: a\n  model: m\n  capacity_loss: x", "line 4: capacity_loss 'x' must be a share"),
+        ("deployments:\n- name: a\n  model: m\n  kv_cache_memory: -5", "line 4: kv_cache_memory -5 must not be"),
+        ("deployments:\n- name: a\n  model: m\n  kv_cache_memory: []", "line 4: kv_cache_memory lists no size"),
+        ("deployments:\n- name: a\n  model: m\n  gpu:", "line 4: gpu is null and no default gives it; give a value"),
+        ("defaults: {gpu: null}\ndeployments:\n- name: a\n  model: m", "line 1: gpu is null and no default"),
+        ("deployments:\n- name: a\n  model: m\n  limits: {min_tokens: 1e5}", "'1e5' is text in YAML; write 100000"),
+        ("deployments:\n- name: a\n  model: m\n  capacity_loss: 5e-2", "'5e-2' is text in YAML; write 0.05."),
+        ("deployments:\n- name: a\n  model m\n  gpu: H200", "line 3: is no valid YAML (could not find expected ':')"),
+        (
+            "deployments:\n- name: a\n  limits: {min_tokens: 3\n  gpu: H200",
+            "line 4: is no valid YAML (did not find expected ',' or '}' while parsing a flow mapping, which begins in "
+            "line 3)",
+        ),
         ("deployments:\n- name: a\n  model: m\n  capacity_loss: 5", "line 4: capacity_loss 5 reads as 500%; write 5%"),
         ("deployments:\n- name: a\n  model: m\n  capacity_loss: 100%", "capacity_loss 100% never fails; give a share"),
         (
@@ -423,6 +435,27 @@ def test_a_file_that_is_not_understood_is_one_sentence_with_the_line(text, sente
     assert any(part in message for part in sentence.split("|"))
     assert message.startswith("fleet.yaml")
     assert "\n" not in message
+
+
+def test_null_takes_a_default_away(fleet):
+    defaults = {"gpu": "H200", "kv_cache_memory": "20GiB", "max_model_len": 4096, "capacity_loss": "5%"}
+    limits = {"min_tokens": 3, "max_groups": 4}
+    undone = dict.fromkeys(defaults) | {"limits": {"min_tokens": None}}
+    fleet.write(
+        {"name": "a", "model": "m"}, {"name": "b", "model": "m", **undone}, defaults={**defaults, "limits": limits}
+    )
+    kept, bare = read_fleet(parse(fleet.path.read_text(), "f"), "f")
+    assert (kept.gpu, kept.memory, kept.args.max_model_len, kept.tolerance) == ("H200", (20 * 2**30,), 4096, 0.05)
+    assert (bare.gpu, bare.memory, bare.args.max_model_len, bare.tolerance) == (None, None, None, 0.01)
+    assert [limit.name for limit in bare.limits] == ["max_groups"]
+
+
+def test_a_gpu_that_is_not_known_has_the_line_and_name_of_its_key(fleet):
+    fleet.write({**EAGLE, "gpu": "A100"})
+    (found,) = json.loads(fleet.run(update=True, format="json").text)["deployments"]
+    assert found["error"].startswith(
+        f"{fleet.path}, line 4: gpu A100 is not a GPU that kvplan knows; did you mean A100 40GB"
+    )
 
 
 def test_aliases_cannot_blow_the_file_up():

@@ -73,6 +73,7 @@ deployments:
   engine: vllm-next
   kv_cache_memory: [20GiB, 24GiB]
   env: {VLLM_KV_CACHE_LAYOUT: NHD}
+  limits: {must_start: null}
   drafter: AngelSlim/Qwen3-8B_eagle3
   num_speculative_tokens: 3
 """
