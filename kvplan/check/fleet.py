@@ -142,7 +142,8 @@ def _over(defaults: Mapping[str, Node], own: Mapping[str, Node], file: str) -> d
 
 def _both_limits(defaults: Mapping[str, Node], own: Mapping[str, Node], file: str) -> Node:
     """The limits of the defaults and of a deployment, merged."""
-    merged, line = {}, 0
+    merged: dict[str, Node] = {}
+    line = 0
     for keys in (defaults, own):
         if "limits" in keys:
             limits, line = _mapping(keys["limits"], file, "limits"), keys["limits"].line
