@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.report import capacity, costs, diagram, padding
-from kvplan.report.decision import engines_words
+from kvplan.report.decision import engines_words, stages_words
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import concurrency, gib, number, percent, plural, size
 from kvplan.report.style import View
@@ -106,7 +106,8 @@ def _loads(plan: Plan, max_num_seqs: int, result: Result, view: View) -> list[st
         capped = load.at_once is not None and load.at_once > max_num_seqs
         at_once = "" if load.at_once is None else concurrency(load.at_once)
         rows.append((number(load.length), number(load.blocks), size(load.bytes), at_once, "**" if capped else ""))
-    columns = [Column("tokens a request", keep=1), Column("blocks", keep=1), Column("size", keep=1)]
+    size_of = "size, all stages" if stages_words(plan) else "size"
+    columns = [Column("tokens a request", keep=1), Column("blocks", keep=1), Column(size_of, keep=1)]
     columns += [Column("requests at once", keep=1), Column("", right=False, keep=1)]
     lines = table(columns, rows, view.columns, view.glyphs.ellipsis)
     if any(row[-1] for row in rows):
@@ -134,7 +135,8 @@ def request_lines(result: Result, view: View) -> list[str]:
     total = sum(cost.at_max_model_len.values())
     length = number(plan.max_model_len or 0)
     head = (
-        f"{size(cost.fixed_bytes)} fixed + {padding.per_token(cost.bytes_per_token)}; at {length} tokens {size(total)}:"
+        f"{size(cost.fixed_bytes)} fixed + {padding.per_token(cost.bytes_per_token)}; at {length} tokens {size(total)}"
+        f"{stages_words(plan)}:"
     )
     holder = _holder(result)
     rows = sorted(((n, key) for key, n in cost.at_max_model_len.items() if n), reverse=True)

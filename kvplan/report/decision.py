@@ -44,7 +44,7 @@ def decide(result: Result, sized: Sized | None = None) -> Decision:
         estimated = None if sized is None else _estimated(result, sized, where, grouped)
         return estimated or Decision(
             "unsized",
-            f"It is planned but not sized {where}: {engine} makes {grouped}, {_per_request(plan)}; "
+            f"It is planned but not sized {where}: {engine} makes {grouped}, {_per_request(plan)}{stages_words(plan)}; "
             f"add --kv-cache-memory-bytes to see how many requests of {length} tokens fit.",
         )
     beyond = _beyond(plan, result)
@@ -109,6 +109,12 @@ def _budget(result: Result) -> str:
     if len(set(memory)) == 1:
         return f" with {gib(memory[0])} for the KV cache{' of each' if _world(result) > 1 else ''}"
     return f" with {gib(min(memory))} to {gib(max(memory))} for the KV cache of each"
+
+
+def stages_words(plan: Plan) -> str:
+    """`` over the 2 pipeline stages``, after the size of a block or a request: both are spread over the stages."""
+    stages = len(plan.bytes_per_block_per_stage)
+    return f" over the {stages:,} pipeline stages" if stages > 1 else ""
 
 
 def assumed_words(assumed: Sequence[str]) -> str:

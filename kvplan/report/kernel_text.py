@@ -7,7 +7,7 @@ from typing import Any
 
 from kvplan.kernel_blocks import AttentionGroup, KernelBlocks, Placement
 from kvplan.layout import is_block_outermost
-from kvplan.report.decision import engine_words, gpus
+from kvplan.report.decision import engine_words, gpus, stages_words
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import number, plural, size
 from kvplan.report.style import VIEW, View
@@ -107,7 +107,7 @@ def _block(plan: Plan, bound: KernelBlocks, view: View) -> list[str]:
     """The pages of one block, group by group: bytes from where to where, and what they are to a kernel."""
     outermost = is_block_outermost(plan.layout)
     out = wrap(
-        f"a block is {number(plan.bytes_per_block or 0)} bytes "
+        f"a block is {number(plan.bytes_per_block or 0)} bytes{stages_words(plan)} "
         + (
             "in one piece; groups lie over each other from byte 0"
             if outermost

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvplan.report import costs, diagram, padding
-from kvplan.report.decision import decide
+from kvplan.report.decision import decide, stages_words
 from kvplan.report.numbers import number, percent, size
 from kvplan.report.text import grouping_row, same_plan
 from kvplan.result import Plan, Result
@@ -23,7 +23,7 @@ def plan_markdown(result: Result, advice: Advice | None = None, sized: Sized | N
     parts = [
         f"**{escape(decide(result, sized).sentence)}**",
         table(_HEAD, [_row(name, plan, name == result.selected) for name, plan in result.plans.items()], right=2),
-        f"A request is one of {number(_length(result))} tokens; the grouping in bold is the one that the engine uses.",
+        _legend(result),
         folded("Groups and padding", _groups(result)),
         folded(f"What one request holds ({result.selected})", _request(result)),
         folded("Layout", _layout(result)),
@@ -68,6 +68,13 @@ def folded(title: str, body: str) -> str:
 def bullets(lines: Sequence[str]) -> str:
     """A list, one line an item."""
     return "\n".join(f"- {escape(line)}" for line in lines)
+
+
+def _legend(result: Result) -> str:
+    spread = stages_words(result.plans[result.selected])
+    sums = f" Sizes of blocks and requests are sums{spread}, of one rank of each." if spread else ""
+    length = number(_length(result))
+    return f"A request is one of {length} tokens; the grouping in bold is the one that the engine uses.{sums}"
 
 
 def _length(result: Result) -> int:

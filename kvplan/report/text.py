@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvplan.prefix_hits import shortest_hit
 from kvplan.report import capacity, diagram, kinds, padding
 from kvplan.report.capacity_text import capacity_lines, length_words, request_lines
-from kvplan.report.decision import decide, engine_words, error_words, gpus, with_separators
+from kvplan.report.decision import decide, engine_words, error_words, gpus, stages_words, with_separators
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import number, plural, share, size
 from kvplan.report.style import VIEW, View
@@ -209,6 +209,9 @@ def _legend(result: Result, alike: list[list[str]]) -> str:
         text += "with blocks outermost"
     if any(plan.padding and plan.padding.growing_bytes_per_token for plan in result.plans.values()):
         text += "; growing padding: per token, and what it adds to the useful bytes"
+    spread = stages_words(result.plans[result.selected])
+    if spread:
+        text += f"; sizes of blocks and requests are sums{spread}, of one rank of each"
     return text
 
 
