@@ -144,9 +144,11 @@ def bytes_per_request(plan: Plan) -> int | None:
 def change(before: Plan | None, after: Plan) -> float | None:
     """The change of tokens as a fraction; without a budget, of the tokens that the same bytes would hold.
 
-    None where one of the plans has an error or no size.
+    None where one of the plans has an error or no size, or only one of them a budget.
     """
     if before is None or before.error or after.error:
+        return None
+    if (before.kv_cache_size_tokens is None) != (after.kv_cache_size_tokens is None):
         return None
     if before.kv_cache_size_tokens and after.kv_cache_size_tokens is not None:
         return after.kv_cache_size_tokens / before.kv_cache_size_tokens - 1

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from kvplan.comparison import Comparison, Entry, bytes_per_request, unchanged
 from kvplan.report import changes, costs
 from kvplan.report.decision import assumed_words, engine_words, error_words, gpu_words
-from kvplan.report.lines import Column, table, wrap
-from kvplan.report.numbers import concurrency, number, percent, plural, signed_size, size
+from kvplan.report.lines import Column, table, titles, wrap
+from kvplan.report.numbers import concurrency, gib, number, percent, plural, signed_size, size
 from kvplan.report.style import VIEW, View
 from kvplan.report.text import growing
 
@@ -88,36 +88,61 @@ def is_same(base: Entry, entry: Entry) -> bool:
 
 
 def outcome(base: Entry, entry: Entry) -> str:
-    """The change in a few words: ``-31.1 %``, ``does not start``, ``the same plan``."""
+    """The change in a few words: ``-31.1 %``, ``does not start``, ``the same plan``; and what else than it differs."""
     if is_same(base, entry):
         return "the same plan"
     if entry.deployment.plan.error:
         return "does not start"
-    return "not comparable" if entry.change is None else percent(entry.change, sign=True)
+    if entry.change is not None:
+        return percent(entry.change, sign=True) + _otherwise(base, entry)
+    return f"not comparable{_without_budget(base, entry)}{_otherwise(base, entry)}"
+
+
+def _without_budget(base: Entry, entry: Entry) -> str:
+    """The side that has no tokens, where only one has."""
+    bare = [side for side in (base, entry) if side.deployment.plan.kv_cache_size_tokens is None]
+    if len(bare) != 1 or bare[0].deployment.plan.error:
+        return ""
+    return f", as no KV budget was given {with_label(bare[0])}"
+
+
+def _otherwise(base: Entry, entry: Entry) -> str:
+    """What makes two deployments others than one with and without a drafter: model, length and budget."""
+    before, after = base.deployment, entry.deployment
+    told = [] if after.model == before.model else [after.model]
+    if after.plan.max_model_len != before.plan.max_model_len and after.plan.max_model_len is not None:
+        told.append(f"requests of {number(after.plan.max_model_len)} tokens")
+    budget = after.options.get("kv_cache_memory_bytes")
+    if entry.change is not None and budget != before.options.get("kv_cache_memory_bytes") and isinstance(budget, int):
+        told.append(f"{gib(budget)} of KV cache")
+    return f" ({', '.join(told)})" if told else ""
+
+
+_COLUMNS = (
+    Column("  grouping", right=False, keep=9),
+    Column("layout", right=False, keep=2),
+    Column("groups", keep=5),
+    Column("block", keep=7),
+    Column("growing", keep=4),
+    Column("blocks/req", keep=6),
+    Column("request", keep=3),
+    Column("tokens", keep=9),
+    Column("change", keep=9),
+)
 
 
 def _table(comparison: Comparison, view: View) -> list[str]:
-    columns = [
-        Column("  grouping", right=False, keep=9),
-        Column("layout", right=False, keep=2),
-        Column("groups", keep=9),
-        Column("block", keep=9),
-        Column("growing", keep=9),
-        Column("blocks/req", keep=9),
-        Column("request", keep=4),
-        Column("tokens", keep=9),
-        Column("change", keep=9),
-    ]
     entries = [comparison.baseline, *comparison.variants]
     rows = [cells for entry in entries for cells in _rows(entry, entry is comparison.baseline)]
-    lines = table(columns, rows, view.columns, view.glyphs.ellipsis, indent="")
+    lines = table(_COLUMNS, rows, view.columns, view.glyphs.ellipsis, indent="")
     out, at = [lines[0]], 1
     for entry in entries:
         out += [view.paint("title", line) for line in wrap(label(entry), view.columns)]
         for row, line in zip(entry.rows, lines[at:], strict=False):
             out.append(view.paint("used", line) if row.used else line)
         at += len(entry.rows)
-    return [*out, *_under_table(comparison, view)]
+    shown = titles(_COLUMNS, rows, view.columns, indent="")
+    return [*out, *wrap(_legend(comparison, shown), view.columns), *_errors(comparison, view)]
 
 
 def _rows(entry: Entry, is_baseline: bool) -> list[tuple[str, ...]]:
@@ -143,23 +168,42 @@ def _rows(entry: Entry, is_baseline: bool) -> list[tuple[str, ...]]:
     return out
 
 
-def _under_table(comparison: Comparison, view: View) -> list[str]:
+def _legend(comparison: Comparison, shown: frozenset[str]) -> str:
+    """What the table's marks and titles stand for, as far as it has them."""
     base = comparison.baseline
-    length = number(base.deployment.plan.max_model_len or 0)
-    words = (
-        f"* is what {engine_words(base.deployment.engine)} uses; growing: padding per token, and what it adds to the "
-        f"useful bytes; blocks/req: for one request of {length} tokens; change: of tokens, against the same grouping "
-        f"{with_label(base)}"
-    )
-    if base.deployment.plan.num_blocks is None and not base.deployment.plan.error:
-        words += " and the same memory; add --kv-cache-memory-bytes for tokens"
-    out = wrap(words, view.columns)
-    for entry in (base, *comparison.variants):
-        for row in entry.rows:
-            if row.plan.error:
-                text = f"{label(entry)}, {row.grouping}: {error_words(row.plan.error)}"
-                out += wrap(text, view.columns, "  - ", "    ")
-    return out
+    parts = [f"* is what {engine_words(base.deployment.engine)} uses"]
+    if "growing" in shown:
+        parts.append("growing: padding per token, and what it adds to the useful bytes")
+    if "blocks/req" in shown:
+        parts.append(f"blocks/req: for one request of {_lengths(comparison)}")
+    plain = base.deployment.plan.num_blocks is None and not base.deployment.plan.error
+    if "change" in shown:
+        compared = "tokens that the same memory holds" if plain else "tokens"
+        parts.append(f"change: of {compared}, against the same grouping {with_label(base)}")
+    if plain:
+        parts.append("add --kv-cache-memory-bytes for tokens")
+    return "; ".join(parts)
+
+
+def _lengths(comparison: Comparison) -> str:
+    """``40,960 tokens``, or each deployment's own length where they differ."""
+    entries = (comparison.baseline, *comparison.variants)
+    lengths = [number(entry.deployment.plan.max_model_len or 0) for entry in entries]
+    if len(set(lengths)) == 1:
+        return f"{lengths[0]} tokens"
+    own = ", ".join(f"{length} {with_label(entry)}" for entry, length in zip(entries, lengths, strict=True))
+    return f"the deployment's max_model_len ({own})"
+
+
+def _errors(comparison: Comparison, view: View) -> list[str]:
+    """Why a grouping does not start."""
+    return [
+        line
+        for entry in (comparison.baseline, *comparison.variants)
+        for row in entry.rows
+        if row.plan.error
+        for line in wrap(f"{label(entry)}, {row.grouping}: {error_words(row.plan.error)}", view.columns, "  - ", "    ")
+    ]
 
 
 def _causes(base: Entry, entry: Entry, view: View) -> list[str]:
@@ -175,12 +219,12 @@ def _causes(base: Entry, entry: Entry, view: View) -> list[str]:
     old, new = changes.holder(base.deployment), changes.holder(entry.deployment)
     for cause in entry.causes:
         words = costs.contrast(cause.category, old, new)
-        text = f"{costs.name(cause.category)}: {words}" if words else costs.name(cause.category)
+        text = f"{costs.name(cause.category, old, new)}: {words}" if words else costs.name(cause.category, old, new)
         out += wrap(text, view.columns, f"  {signed_size(cause.difference):>11}  ")
     out.append(f"  {signed_size(after - before):>11}  in all")
     same = unchanged(base.deployment.plan, entry.deployment.plan)
     if same:
-        kept = ", ".join(f"{costs.name(c.category)} {size(c.after)}" for c in same)
+        kept = ", ".join(f"{costs.name(c.category, old, new)} {size(c.after)}" for c in same)
         out += wrap(f"unchanged: {kept}", view.columns, "  ")
     shape = changes.structure(base.deployment, entry.deployment)
     return [*out, *(line for text in shape for line in wrap(text, view.columns, "  - ", "    "))]

@@ -57,6 +57,28 @@ class Column(NamedTuple):
     """Whether its cells may be cut, with an ellipsis, once no column can be left out."""
 
 
+def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, indent: str = "  ") -> list[int]:
+    """The columns that `table` shows in this width: those whose cells are not all empty, less the least important."""
+    shown = [i for i in range(len(columns)) if any(row[i] for row in rows)]
+    highest = max((columns[i].keep for i in shown), default=0)
+
+    def over() -> bool:
+        return len(indent) + sum(_widths(columns, rows, shown)) + 2 * (len(shown) - 1) > width
+
+    while over() and any(columns[i].keep < highest for i in shown):
+        shown.remove(min(shown, key=lambda i: columns[i].keep))
+    return shown
+
+
+def titles(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, indent: str = "  ") -> frozenset[str]:
+    """The titles of the columns that `table` shows, for a legend that explains no other."""
+    return frozenset(columns[i].title for i in fitting(columns, rows, width, indent))
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
+    return [max(len(columns[i].title), *(len(row[i]) for row in rows)) for i in shown]
+
+
 def table(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
@@ -69,18 +91,8 @@ def table(
     Too wide: columns whose ``keep`` is below the highest are left out, the least important first; then elastic
     columns are cut. Columns whose cells are all empty are left out always.
     """
-    shown = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-    highest = max((columns[i].keep for i in shown), default=0)
-
-    def widths() -> list[int]:
-        return [max(len(columns[i].title), *(len(row[i]) for row in rows)) for i in shown]
-
-    def total() -> int:
-        return len(indent) + sum(widths()) + 2 * (len(shown) - 1)
-
-    while total() > width and any(columns[i].keep < highest for i in shown):
-        shown.remove(min(shown, key=lambda i: columns[i].keep))
-    sizes = widths()
+    shown = fitting(columns, rows, width, indent)
+    sizes = _widths(columns, rows, shown)
     over = len(indent) + sum(sizes) + 2 * (len(shown) - 1) - width
     for at, i in enumerate(shown):
         if over > 0 and columns[i].elastic:

@@ -58,6 +58,8 @@ def _deployment(document: Config, where: str) -> Deployment:
 _NUMBERS = (
     "tensor_parallel_size",
     "pipeline_parallel_size",
+    "data_parallel_size",
+    "prefill_context_parallel_size",
     "decode_context_parallel_size",
     "max_in_flight_tokens",
     "block_size",

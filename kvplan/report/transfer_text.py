@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvplan.report.lines import Column, table, wrap
+from kvplan.report.decision import stages_words
+from kvplan.report.lines import Column, table, titles, wrap
 from kvplan.report.numbers import number, size
 from kvplan.report.style import View
 from kvplan.result import Result
@@ -46,10 +47,16 @@ def transfer_lines(result: Result, view: View) -> list[str]:
             )
         )
     plan = result.plans[result.selected]
-    words = (
-        "regions: runs of contiguous bytes of one block on one rank; each, block: bytes of one region and of a block; "
-        f"request: of {number(plan.max_model_len or result.config.max_model_len)} tokens"
-    )
+    spread = stages_words(plan)
+    where = f"on one rank of each stage, and counted{spread}" if spread else "on one rank"
+    legend = {
+        "regions": f"regions: runs of contiguous bytes of one block {where}",
+        "each": "each: bytes of one region",
+        "block": "block: bytes of a block",
+        "request": f"request: of {number(plan.max_model_len or result.config.max_model_len)} tokens",
+    }
+    shown = titles(_COLUMNS, rows, view.columns, indent="")
+    words = "; ".join(text for title, text in legend.items() if title in shown)
     lines = table(_COLUMNS, rows, view.columns, view.glyphs.ellipsis, indent="")
     return view.titled("What a KV connector moves", [*lines, *wrap(words, view.columns)])
 

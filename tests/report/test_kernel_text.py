@@ -74,8 +74,8 @@ One page in kernel blocks
 What a KV connector moves
   grouping  layout  regions                 each  regions/req    request
 * packed    BLHNC         1  22 KiB to 24.13 MiB          495  11.57 GiB
-regions: runs of contiguous bytes of one block on one rank; each, block: bytes
-of one region and of a block; request: of 1,048,576 tokens
+regions: runs of contiguous bytes of one block on one rank; each: bytes of one
+region; request: of 1,048,576 tokens
 """
     )
 
@@ -123,8 +123,8 @@ What a KV connector moves
 * main      LBHNC        10   2.12 MiB  21.25 MiB          400  850 MiB
   uniform   LBHNC        10   2.12 MiB  21.25 MiB          400  850 MiB
   packed    BLHNC         1  21.25 MiB  21.25 MiB           40  850 MiB
-regions: runs of contiguous bytes of one block on one rank; each, block: bytes
-of one region and of a block; request: of 32,768 tokens
+regions: runs of contiguous bytes of one block on one rank; each: bytes of one
+region; block: bytes of a block; request: of 32,768 tokens
 """
     )
 
@@ -156,8 +156,7 @@ What a KV connector moves
   uniform   LBNHC        36   1 MiB        1,152  1.12 GiB
   packed    BLNHC         1  36 MiB           32  1.12 GiB
 regions: runs of contiguous bytes of one block on one rank;
-each, block: bytes of one region and of a block; request: of
-8,192 tokens
+each: bytes of one region; request: of 8,192 tokens
 """
     )
 

@@ -251,6 +251,35 @@ def test_a_document_against_itself_is_the_same_plan() -> None:
     assert "the same plan.**" in compare_markdown(same)
 
 
+def test_documents_of_which_one_has_a_budget_are_not_compared_in_tokens() -> None:
+    before, after = (json.loads(to_json(to_document(found))) for found in (qwen(), gemma()))
+    for each in after["plans"].values():
+        each.update(num_blocks=None, kv_cache_size_tokens=None, max_concurrency=None)
+    found = compare_document.compare_documents(before, after, ("a.json", "g.json"))
+    assert found.variants[0].change is None
+    assert all(row.change is None for row in found.variants[0].rows)
+    text = " ".join(compare_text(found).split())
+    assert (
+        "in a.json; g.json: not comparable, as no KV budget was given in g.json (google/gemma-3-27b-it, requests of "
+        "131,072 tokens)." in text
+    )
+    assert (
+        "blocks/req: for one request of the deployment's max_model_len (262,144 in a.json, 131,072 in g.json)" in text
+    )
+
+
+@pytest.mark.parametrize("columns", [60, 70, 80, 100, 160])
+def test_a_narrow_comparison_keeps_tokens_and_change_and_explains_no_column_that_it_lacks(columns: int) -> None:
+    lines = compare_text(compare(qwen(), [qwen_dflash()]), View(columns)).splitlines()
+    head = next(line for line in lines if line.startswith("  grouping"))
+    assert head.split()[-2:] == ["tokens", "change"]
+    legend = " ".join(lines).partition("* is what ")[2].partition("Why ")[0]
+    for title in ("growing", "blocks/req"):
+        assert (title in head) == (f"{title}: " in legend)
+    tokens = [line.split()[-1] for line in lines if line.startswith("* main")]
+    assert "\u2026" not in "".join(tokens)
+
+
 def test_layers_have_a_row_in_each_table() -> None:
     found = qwen_dflash()
     rows = list(csv.DictReader(io.StringIO(layers_csv(found))))

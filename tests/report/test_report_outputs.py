@@ -591,8 +591,8 @@ z-lab/Qwen3.6-35B-A3B-DFlash (dflash), 7 tokens
   uniform   LBNHC       17   7.5 MiB  12 KiB +50 %       1,428  10.46 GiB  -51.8 %
   packed    BLNHC        5    15 MiB          none         493   7.22 GiB  -30.2 %
 * is what vLLM 0.33.0 uses; growing: padding per token, and what it adds to the useful bytes; blocks/req: for one
-request of 262,144 tokens; change: of tokens, against the same grouping without a drafter and the same memory; add
---kv-cache-memory-bytes for tokens
+request of 262,144 tokens; change: of tokens that the same memory holds, against the same grouping without a drafter;
+add --kv-cache-memory-bytes for tokens
 
 Why z-lab/Qwen3.6-35B-A3B-DFlash (dflash), 7 tokens: -31.1 %
   one request of 262,144 tokens takes 7.31 GiB instead of 5.04 GiB (main grouping):
