@@ -143,6 +143,7 @@ def request_lines(result: Result, view: View) -> list[str]:
     lines = wrap(head, view.columns, "  ")
     for n, key in rows:
         words = "see Padding" if key in _UNDER_PADDING else costs.describe(key, holder)
-        text = f"{costs.name(key)}: {words}" if words else costs.name(key)
+        name = costs.name(key, holder)
+        text = f"{name}: {words}" if words else name
         lines += wrap(text, view.columns, f"  {size(n):>10}  {percent(n / total):>6}  ")
     return view.titled(f"One request ({result.selected})", lines)

@@ -51,7 +51,8 @@ def _causes(base: Entry, entry: Entry) -> str:
         return f"{title}\n\n{escape(entry.deployment.plan.error or 'The engine plans no blocks for it.')}"
     old, new = changes.holder(base.deployment), changes.holder(entry.deployment)
     lines = [
-        f"{signed_size(cause.difference)} {costs.name(cause.category)}: {costs.contrast(cause.category, old, new)}"
+        f"{signed_size(cause.difference)} {costs.name(cause.category, old, new)}: "
+        f"{costs.contrast(cause.category, old, new)}"
         for cause in entry.causes
     ]
     text = f"One request takes {size(after)} instead of {size(before)} ({signed_size(after - before)}):"

@@ -53,9 +53,18 @@ class Held(NamedTuple):
     num_groups: int
 
 
-def name(category: str) -> str:
-    """The category's name in text."""
+def name(category: str, *holders: Holder) -> str:
+    """The category's name in text, for the plans that it is told of.
+
+    The states after a request's first are speculative only where tokens are drafted: prefix caching keeps some too.
+    """
+    if category == "speculative_state" and holders and not any(_drafts(held) for h in holders for held in _states(h)):
+        return "further states"
     return NAMES.get(category, category.replace("_", " "))
+
+
+def _drafts(held: Held) -> bool:
+    return isinstance(held.spec, StateSpec) and held.spec.num_speculative_blocks > 0
 
 
 def describe(category: str, holder: Holder) -> str:

@@ -111,7 +111,7 @@ def _request(result: Result) -> str:
     total = sum(cost.at_max_model_len.values()) or 1
     holder = costs.Holder(plan, {layer.name: layer for layer in result.layers}, result.options())
     rows = [
-        [costs.name(key), size(n), percent(n / total), escape(costs.describe(key, holder))]
+        [costs.name(key, holder), size(n), percent(n / total), escape(costs.describe(key, holder))]
         for n, key in sorted(((n, key) for key, n in cost.at_max_model_len.items() if n), reverse=True)
     ]
     line = f"{size(cost.fixed_bytes)} fixed + {padding.per_token(cost.bytes_per_token)}."
