@@ -151,10 +151,18 @@ def derived(config: EngineConfig, target: Source, drafter: Source | None) -> tup
     return weights, f"{DERIVED}; {found.contradiction}" if found.contradiction else DERIVED
 
 
+_OF_A_LOG = (
+    'what memory was requested ("Free memory on device", or gpu_memory_utilization among its options)',
+    'what the weights took ("Model loading took")',
+    'what was left for the KV cache ("Available KV cache memory")',
+)
+"""What the rest of a start-up is reckoned from, and the words of a log that say it."""
+
+
 def rest_of_log(path: str, usable_bytes: int | None) -> Rest:
     """What a start-up's log says was taken besides weights and KV cache, of the rank that was left the least.
 
-    KvplanError where the log does not say what was requested, loaded and left.
+    KvplanError, naming what is missing, where the log does not say what was requested, loaded and left.
     """
     from kvplan.logs import open_log, read_log
 
@@ -168,11 +176,16 @@ def rest_of_log(path: str, usable_bytes: int | None) -> Rest:
     if requested is None and memory.gpu_memory_utilization is not None:
         total = memory.total_gib if memory.total_gib is not None else (usable_bytes or 0) / 2**30
         requested = total * memory.gpu_memory_utilization
-    if not requested or not memory.weights_gib or not memory.available_gib:
+    if reading.available_from == "reserved":
         raise KvplanError(
-            f"--from-log {path}: the log does not say what memory was requested, taken by weights and left for the KV "
-            "cache; give --non-kv-memory-bytes."
+            f"--from-log {path}: the log's KV memory was given with --kv-cache-memory-bytes and is not what was left; "
+            "give --non-kv-memory-bytes."
         )
+    found = (requested, memory.weights_gib, memory.available_gib)
+    if not all(found):
+        missing = " nor ".join(words for words, value in zip(_OF_A_LOG, found, strict=True) if not value)
+        raise KvplanError(f"--from-log {path}: the log does not say {missing}; give --non-kv-memory-bytes.")
+    assert requested is not None
     left = min(gib for _, gib in memory.available_gib)
     loaded = max(gib for _, gib in memory.weights_gib)
     return Rest(max(0, round((requested - loaded - left) * 2**30)), path)

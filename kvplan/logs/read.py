@@ -158,6 +158,9 @@ def _memory(startup: Startup, options: dict[str, Value] | None) -> MemoryReading
     for name, field in (("utilization", "gpu_memory_utilization"), ("initial_free", "free_gib")):
         if name in texts:
             numbers.setdefault(field, decimal(texts[name]))
+    asked = (options or {}).get("gpu_memory_utilization")
+    if isinstance(asked, (int, float)) and 0 < asked <= 1:
+        numbers.setdefault("gpu_memory_utilization", float(asked))
     asked_bytes = (options or {}).get("kv_cache_memory_bytes")
     if "kv_bytes" in texts:
         asked_bytes = integer(texts["kv_bytes"])

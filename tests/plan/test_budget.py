@@ -79,11 +79,41 @@ INFO 11-01 10:00:01 [gpu_worker.py:1] Available KV cache memory: 18.69 GiB
 """
 
 
-def test_a_log_that_does_not_say_what_was_requested_is_refused(tmp_path):
+ASKED = "INFO 11-01 09:59:00 [utils.py:1] non-default args: {'model': 'Qwen/Qwen3-8B', 'gpu_memory_utilization': 0.9}\n"
+REQUESTED = 'what memory was requested ("Free memory on device", or gpu_memory_utilization among its options)'
+LOADED = 'what the weights took ("Model loading took")'
+LEFT = 'what was left for the KV cache ("Available KV cache memory")'
+
+
+@pytest.mark.parametrize(
+    ("log", "missing"),
+    [
+        (LOG, REQUESTED),
+        (LOG.partition("\n")[2], f"{REQUESTED} nor {LOADED}"),
+        (ASKED + LOG.partition("\n")[2], LOADED),
+        (ASKED + LOG.partition("\n")[0] + "\n", LEFT),
+    ],
+)
+def test_what_a_log_lacks_is_named(tmp_path, log, missing):
     path = tmp_path / "start.log"
-    path.write_text(LOG)
-    with pytest.raises(KvplanError, match="give --non-kv-memory-bytes"):
+    path.write_text(log)
+    with pytest.raises(KvplanError) as told:
         rest_of_log(str(path), 139 * GIB)
+    assert str(told.value) == f"--from-log {path}: the log does not say {missing}; give --non-kv-memory-bytes."
+
+
+def test_the_utilization_that_was_asked_for_tells_what_was_requested(tmp_path):
+    path = tmp_path / "start.log"
+    path.write_text(ASKED + LOG)
+    assert rest_of_log(str(path), 100 * GIB) == Rest(round((90 - 15.2683 - 18.69) * GIB), str(path))
+
+
+def test_a_kv_memory_that_was_given_is_not_what_was_left(tmp_path):
+    path = tmp_path / "start.log"
+    given = "INFO 11-01 [gpu_worker.py:1] Initial free memory 70.0 GiB, reserved 9.35 GiB memory for KV Cache"
+    path.write_text(f"{ASKED}{LOG.partition(chr(10))[0]}\n{given} as specified\n")
+    with pytest.raises(KvplanError, match="was given with --kv-cache-memory-bytes and is not what was left"):
+        rest_of_log(str(path), 100 * GIB)
 
 
 @pytest.mark.parametrize(
