@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kvplan.budget import Budget
-from kvplan.check.case import Planned
+from kvplan.check.case import Case, Planned
 from kvplan.check.figures import Figures, blocks_at, measure, requests_at
 from kvplan.check.fleet import Limit
+from kvplan.planning.capacity import MORE_MEMORY
 from kvplan.report.decision import error_words
 from kvplan.report.numbers import gib, number, plural
 from kvplan.result import Result
@@ -38,7 +39,7 @@ class _Measured(NamedTuple):
     figures: Figures
 
 
-def failures(planned: Planned, figures: Figures, limits: Sequence[Limit]) -> list[Failure]:
+def failures(case: Case, planned: Planned, figures: Figures, limits: Sequence[Limit]) -> list[Failure]:
     """The limits that do not hold for certain. A deployment that does not start fails unless must_start is false."""
     least = _Measured(planned.result, figures)
     most = None if planned.most is None else _Measured(planned.most, measure(planned.most))
@@ -46,16 +47,35 @@ def failures(planned: Planned, figures: Figures, limits: Sequence[Limit]) -> lis
     must_start = start is None or start.value
     out = []
     if not figures.starts and must_start:
-        out.append(_no_start(least, most, 0 if start is None else start.line, planned.budget))
+        why = _no_room(planned.budget) or no_start_words(case, figures.error or "")
+        out.append(_no_start(why, most, 0 if start is None else start.line, planned.budget))
     for limit in limits:
         if limit.name != "must_start" and (figures.starts or must_start):
             failed = _failed(limit, least, most, planned.budget)
-            out += [failed] if failed else []
+            if failed and not (out and _same_cause(failed, least, most)):
+                out.append(failed)
     return out
 
 
-def _no_start(least: _Measured, most: _Measured | None, line: int, budget: Budget | None) -> Failure:
-    why = _no_room(budget) or error_words(least.figures.error or "")
+def _same_cause(failed: Failure, least: _Measured, most: _Measured | None) -> bool:
+    """Whether there is nothing to measure as the deployment does not start, which is told already."""
+    if least.figures.starts or failed.limit not in ("min_tokens", "min_concurrency"):
+        return False
+    return most is None or not most.figures.starts or failed.at_most is not None
+
+
+def no_start_words(case: Case, error: str) -> str:
+    """Why a deployment does not start, with advice on what gives its KV cache the memory."""
+    if case.memory is not None:
+        given = "kv_cache_memory"
+    elif case.args.kv_cache_memory_bytes:
+        given = "--kv-cache-memory-bytes"
+    else:
+        given = "--gpu-memory-utilization"
+    return error_words(error.replace(MORE_MEMORY, given).replace(f"{given}, or", f"{given} or"))
+
+
+def _no_start(why: str, most: _Measured | None, line: int, budget: Budget | None) -> Failure:
     if most is None or not most.figures.starts:
         return Failure("must_start", False, True, f"it does not start: {why}", line)
     return Failure("must_start", False, True, f"it may not start ({why.rstrip('.')}){_unsure(budget)}.", line, True)

@@ -40,7 +40,8 @@ def verdict(found: Sequence[Checked]) -> str:
     parts = [f"{plural(len(failed), 'deployment')} of {number(len(found))} failed{_engines(found)}"] if failed else []
     parts += [f"{plural(len(broken), 'deployment')} of {number(len(found))} cannot be judged"] if broken else []
     names = [*failed, *broken]
-    return f"{' and '.join(parts)}: {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}."
+    more = f" and {number(len(names) - 5)} more" if len(names) > 5 else ""
+    return f"{' and '.join(parts)}: {', '.join(names[:5])}{more}."
 
 
 def _engines(found: Sequence[Checked]) -> str:
@@ -77,6 +78,9 @@ def _lines(each: Checked, view: View) -> list[str]:
     out = [mark + head[0][5:], *head[1:]]
     for sentence in rest:
         out += wrap(sentence, view.columns, "      - ")
+    measured = each.figures is not None and each.figures.tokens is not None
+    if measured and all(failure.limit != "capacity_loss" for failure in each.failures):
+        out += wrap(f"planned: {_figures(each)}", view.columns, "      ")
     return out
 
 

@@ -11,10 +11,9 @@ from kvplan.check.case import Case, Reader
 from kvplan.check.causes import Cause, causes
 from kvplan.check.figures import Figures, measure
 from kvplan.check.fleet import Deployment
-from kvplan.check.limits import Failure, failures
+from kvplan.check.limits import Failure, failures, no_start_words
 from kvplan.check.lock import Lock
 from kvplan.errors import KvplanError
-from kvplan.report.decision import error_words
 from kvplan.report.numbers import number
 
 HOLDS = "holds"
@@ -111,7 +110,7 @@ def _judged(deployment: Deployment, case: Case, reader: Reader) -> tuple[Figures
     """The figures of a case, and the deployment's limits that do not hold with them."""
     planned = reader.plan(case)
     figures = measure(planned.result, planned.most)
-    return figures, failures(planned, figures, deployment.limits)
+    return figures, failures(case, planned, figures, deployment.limits)
 
 
 def _checked(deployment: Deployment, reader: Reader, lock: Lock | None) -> Checked:
@@ -149,7 +148,10 @@ def _compared(
         status = FAILS if failed else HOLDS
         return Checked(deployment, status, figures, baseline, tuple(failed), case=case, baseline_engine=old.engine)
     found = _causes(old, case, baseline["tokens"], reader, version)
-    failed.insert(0, Failure("capacity_loss", loss, deployment.tolerance, told(loss, figures, baseline, found), 0))
+    why = told(loss, figures, baseline, found)
+    if not figures.starts and all(failure.limit != "must_start" for failure in failed):
+        why = f"{why[:-1]} ({no_start_words(case, figures.error or '').rstrip('.')})."
+    failed.insert(0, Failure("capacity_loss", loss, deployment.tolerance, why, 0))
     return Checked(deployment, FAILS, figures, baseline, tuple(failed), tuple(found), None, case, old.engine)
 
 
@@ -182,8 +184,7 @@ def told(loss: float, figures: Figures, baseline: dict[str, Any], found: Sequenc
     whole = len(found) == 1 or (len(paid) == 1 and paid[0].share is not None and abs(paid[0].share - loss) < 5e-4)
     why = cause_words(paid[0], alone=False) if whole else "; ".join(map(cause_words, paid[:4]))
     more = f"; {len(paid) - 4} more" if len(paid) > 4 else ""
-    tail = "" if figures.starts else f" ({error_words(figures.error or '').rstrip('.')})"
-    return f"{head}: {why or 'no input changed'}{more}{tail}."
+    return f"{head}: {why or 'no input changed'}{more}."
 
 
 def cause_words(cause: Cause, *, alone: bool = True) -> str:

@@ -146,6 +146,10 @@ class Capacity(NamedTuple):
     """Why vLLM would not start: one request does not fit."""
 
 
+MORE_MEMORY = "--gpu-memory-utilization or --kv-cache-memory-bytes"
+"""What gives a KV cache more memory, where it is not known which of them it came from."""
+
+
 def fit(
     need: Need,
     block_bytes: Sequence[int],
@@ -160,7 +164,7 @@ def fit(
     ``block_bytes`` and ``available``: bytes of a block, and of the budget, on each pipeline stage. ``auto_fit``:
     max_model_len shrinks to what fits (--max-model-len auto). One block, the null block, is never a request's.
     """
-    remedy = "raise --gpu-memory-utilization or --kv-cache-memory-bytes, or lower --max-model-len"
+    remedy = f"raise {MORE_MEMORY}, or lower --max-model-len"
     if num_gpu_blocks_override is not None:
         available = [num_gpu_blocks_override * size for size in block_bytes]
         remedy = "raise --num-gpu-blocks-override or lower --max-model-len"
@@ -186,7 +190,7 @@ def shortage(needed: int, budget: int, longest: int, max_model_len: int) -> str 
     fits = f", which hold at most {longest} tokens" if longest > 0 else ", which do not hold a single token"
     return (
         f"one request of max_model_len {max_model_len} needs {in_gib(needed)} GiB of KV cache and "
-        f"{in_gib(budget)} GiB are available{fits}"
+        f"{in_gib(budget)} GiB are available besides the null block{fits}"
     )
 
 

@@ -378,6 +378,49 @@ def test_a_deployment_that_does_not_start_fails_unless_it_need_not(fleet):
     assert fleet.run(update=True).exit_code == 0
 
 
+LLAMA = {"model": "meta-llama/Llama-3.1-70B-Instruct", "gpu": "H200"}
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"kv_cache_memory": "30GiB"}, "raise kv_cache_memory or lower --max-model-len."),
+        ({"kv_cache_memory_bytes": "30G"}, "raise --kv-cache-memory-bytes or lower --max-model-len."),
+        ({"non_kv_memory": "1GiB", "tensor_parallel_size": 2}, "raise --gpu-memory-utilization or lower --max-"),
+        ({"num_gpu_blocks_override": 10}, "raise --num-gpu-blocks-override or lower --max-model-len."),
+    ],
+)
+def test_why_it_does_not_start_is_told_once_with_what_gives_the_memory(fleet, given, advice):
+    own = {"name": "big", **LLAMA, **given, "limits": {"min_tokens": 5, "min_concurrency": 2}}
+    if "non_kv_memory" in given:
+        own["gpu_memory_utilization"] = 0.56
+    fleet.write(own)
+    outcome = fleet.run(update=True, format="json")
+    (failure,) = json.loads(outcome.text)["deployments"][0]["failures"]
+    assert failure["limit"] == "must_start"
+    assert "GiB are available besides the null block, which hold at most" in failure["sentence"]
+    assert advice in failure["sentence"]
+
+
+def test_a_loss_of_everything_has_its_cause_first_and_its_reason_once(fleet):
+    own = {"name": "big", **LLAMA, "limits": {"min_tokens": 5}}
+    fleet.write({**own, "kv_cache_memory": "45GiB"})
+    fleet.run(update=True)
+    fleet.write({**own, "kv_cache_memory": "30GiB"})
+    outcome = fleet.run()
+    assert " ".join(outcome.text.split()).count("needs 40.0 GiB of KV cache") == 1
+    assert fleet.first().startswith("it does not start any more, before 147,456 tokens: kv_cache_memory ")
+    fleet.write({**own, "kv_cache_memory": "30GiB", "limits": {"must_start": False}})
+    assert "(one request of max_model_len 131,072 needs 40.0 GiB" in fleet.first()
+
+
+def test_what_fails_by_a_limit_shows_its_figures_too(fleet):
+    fleet.write(EAGLE)
+    fleet.run(update=True)
+    fleet.write({**EAGLE, "limits": {"max_groups": 0}})
+    assert fleet.run().text.endswith("      planned: 141,696 tokens, 17.30 requests at once (unchanged)\n")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

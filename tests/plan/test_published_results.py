@@ -21,7 +21,7 @@ QWEN = [
     "--mamba-ssm-cache-dtype",
     "bfloat16",
     "--kv-cache-memory-bytes",
-    "200GiB",
+    "200G",
 ]
 DFLASH = '{"model":"z-lab/Qwen3.6-35B-A3B-DFlash","method":"dflash","num_speculative_tokens":7%s}'
 TRITON = [

@@ -171,7 +171,8 @@ def test_a_pool_too_small_for_one_request_says_both_sizes_and_the_longest_length
     plan = plan_layers(layers, limits, grouping="main", layout="LBHNC", num_gpu_blocks_override=5000)
     assert plan.error == (
         "vLLM does not start: one request of max_model_len 131072 needs 3.75 GiB of KV cache and 1.83 GiB are "
-        "available, which hold at most 47072 tokens; raise --num-gpu-blocks-override or lower --max-model-len."
+        "available besides the null block, which hold at most 47072 tokens; raise --num-gpu-blocks-override or lower "
+        "--max-model-len."
     )
     assert (plan.longest_model_len, plan.num_blocks, plan.bytes_per_block) == (47072, None, 393216)
     assert (len(plan.groups), plan.blocks_per_request) == (2, 10249)
