@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.report import capacity, costs, diagram, padding
+from kvplan.report import capacity, costs, diagram
 from kvplan.report.decision import engines_words, stages_words
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import concurrency, gib, number, percent, plural, size
@@ -133,11 +133,8 @@ def request_lines(result: Result, view: View) -> list[str]:
     if cost is None or not plan.groups:
         return []
     total = sum(cost.at_max_model_len.values())
-    length = number(plan.max_model_len or 0)
-    head = (
-        f"{size(cost.fixed_bytes)} fixed + {padding.per_token(cost.bytes_per_token)}; at {length} tokens {size(total)}"
-        f"{stages_words(plan)}:"
-    )
+    length = plan.max_model_len or 0
+    head = f"{costs.line(cost, length)}; at {number(length)} tokens {size(total)}{stages_words(plan)}:"
     holder = _holder(result)
     rows = sorted(((n, key) for key, n in cost.at_max_model_len.items() if n), reverse=True)
     lines = wrap(head, view.columns, "  ")

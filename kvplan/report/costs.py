@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kvplan.report import kinds, padding
 from kvplan.report.numbers import number, plural, size
-from kvplan.result import Plan
+from kvplan.result import Plan, RequestCost
 from kvplan.spec import CROSS_ATTENTION, WINDOW_KINDS, AttentionSpec, CacheLayer, Spec, StateSpec
 
 NAMES = {
@@ -61,6 +61,16 @@ def name(category: str, *holders: Holder) -> str:
     if category == "speculative_state" and holders and not any(_drafts(held) for h in holders for held in _states(h)):
         return "further states"
     return NAMES.get(category, category.replace("_", " "))
+
+
+def line(cost: RequestCost, length: int) -> str:
+    """A request's size as the straight line through it, and what the last blocks have beyond it at ``length`` tokens.
+
+    ``1.46 GiB fixed + 12 KiB (12,288 bytes) per token + 18.5 MiB to the end of the last blocks``.
+    """
+    text = f"{size(cost.fixed_bytes)} fixed + {padding.per_token(cost.bytes_per_token)}"
+    beyond = round(sum(cost.at_max_model_len.values()) - cost.fixed_bytes - cost.bytes_per_token * length)
+    return f"{text} + {size(beyond)} to the end of the last blocks" if beyond > 0 else text
 
 
 def _drafts(held: Held) -> bool:

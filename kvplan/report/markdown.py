@@ -114,7 +114,7 @@ def _request(result: Result) -> str:
         [costs.name(key, holder), size(n), percent(n / total), escape(costs.describe(key, holder))]
         for n, key in sorted(((n, key) for key, n in cost.at_max_model_len.items() if n), reverse=True)
     ]
-    line = f"{size(cost.fixed_bytes)} fixed + {padding.per_token(cost.bytes_per_token)}."
+    line = f"{costs.line(cost, _length(result))}; at {number(_length(result))} tokens {size(total)}."
     return line + "\n\n" + table(("category", "size", "share", "what"), rows, right=9)
 
 

@@ -88,7 +88,8 @@ Capacity (main)
   ** more than --max-num-seqs 32, which then is the limit
 
 One request (main)
-  1.31 GiB fixed + 24 KiB (24,576 bytes) per token; at 262,144 tokens 7.31 GiB:
+  1.31 GiB fixed + 24 KiB (24,576 bytes) per token + 6 MiB to the end of the
+  last blocks; at 262,144 tokens 7.31 GiB:
      5.0 GiB  68.4 %  target KV: 10 F layers (full attention) of 2 KiB per token
      1.0 GiB  13.7 %  drafter KV: 1 f layer (full attention) of 4 KiB per token
    737.5 MiB   9.8 %  drafter window: 5 s layers (sliding window 4,096) hold 59
@@ -181,7 +182,7 @@ Capacity (packed)
   ** more than --max-num-seqs 32, which then is the limit
 
 One request (packed)
-  1.22 GiB fixed + 24 KiB (24,576 bytes) per token; at 262,144 tokens 7.22 GiB:
+  1.22 GiB fixed + 24 KiB (24,576 bytes) per token + 6 MiB to the end of the last blocks; at 262,144 tokens 7.22 GiB:
      5.0 GiB  69.2 %  target KV: 10 F layers (full attention) of 2 KiB per token
      1.0 GiB  13.8 %  drafter KV: 1 f layer (full attention) of 4 KiB per token
    737.5 MiB  10.0 %  drafter window: 5 s layers (sliding window 4,096) hold 59 blocks of 640 tokens: 4,095 of window +
@@ -357,7 +358,8 @@ Capacity (main)
            262,144     413   5.04 GiB
 
 One request (main)
-  37.5 MiB fixed + 20 KiB (20,480 bytes) per token; at 262,144 tokens 5.04 GiB:
+  37.5 MiB fixed + 20 KiB (20,480 bytes) per token + 5 MiB to the end of the
+  last blocks; at 262,144 tokens 5.04 GiB:
      5.0 GiB  99.2 %  target KV: 10 F layers (full attention) of 2 KiB per token
    31.41 MiB   0.6 %  state: 30 M layers (gated delta net state): 1.05 MiB each
     6.09 MiB   0.1 %  page rounding: see Padding
@@ -690,7 +692,7 @@ sw    x1 │   s   │   s   │   s   │   s   │   s   │ ░ │ ░ │
 
 <details><summary>What one request holds (main)</summary>
 
-1.31 GiB fixed + 24 KiB (24,576 bytes) per token.
+1.31 GiB fixed + 24 KiB (24,576 bytes) per token + 6 MiB to the end of the last blocks; at 262,144 tokens 7.31 GiB.
 
 | category | size | share | what |
 | :-- | :-- | :-- | :-- |
