@@ -44,6 +44,8 @@ class PlanRequest(NamedTuple):
     """Where no draft length is given and vLLM has no default, take the one that a DFlash drafter was trained for."""
     available_memory_bytes: tuple[int, ...] | None = None
     """KV budget per pipeline stage; None: --kv-cache-memory-bytes on each."""
+    assumed: tuple[str, ...] = ()
+    """What the caller assumed, for `Result.assumed`."""
 
 
 def plan(request: PlanRequest) -> Result:
@@ -64,7 +66,7 @@ def check(request: PlanRequest) -> None:
     if not isinstance(request, PlanRequest):
         raise KvplanError(f"plan takes a PlanRequest, not {type(request).__name__}; give PlanRequest(EngineArgs(...)).")
     check_args(request.args)
-    check_own(request.gpu, request.available_memory_bytes)
+    check_own(request.gpu, request.available_memory_bytes, request.assumed)
     check_choice("engine", request.engine, selection.ENGINES)
     check_choice("layout_cost_check", request.layout_cost_check, selection.COST_CHECKS)
     check_choice("layout_agreement", request.layout_agreement, AGREEMENTS)
@@ -77,7 +79,9 @@ def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) 
     """
     args = request.args
     gpu = gpus.find(DEFAULT_GPU if request.gpu is None else request.gpu)
-    assumed: tuple[str, ...] = () if request.gpu is not None else (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
+    assumed = request.assumed
+    if request.gpu is None:
+        assumed += (f"GPU {DEFAULT_GPU}, as none was given (--gpu)",)
     if request.trained_draft_length and inputs.drafter_facts is not None:
         args, told = with_trained_length(args, inputs.drafter_facts)
         assumed += told
@@ -119,8 +123,11 @@ def with_memory(request: PlanRequest, result: Result, memory: tuple[int, ...]) -
 
 
 def _check_weights(config: EngineConfig, inputs: Inputs) -> None:
-    """What vLLM refuses as it builds the model: what does not divide over several ranks."""
-    if config.tensor_parallel_size > 1:
+    """What vLLM refuses as it builds the model: what does not divide over several ranks.
+
+    Experts are split over data-parallel ranks too.
+    """
+    if config.tensor_parallel_size * config.data_parallel_size * config.prefill_context_parallel_size > 1:
         from kvplan.weights.checks import check
 
         check(config, inputs.target, inputs.drafter)

@@ -115,7 +115,7 @@ def _settings(root: Config, method: str | None, source: Source, checkpoint: Chec
 
 
 _SCALED = frozenset(
-    ("auto_awq", "compressed-tensors", "fp8", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "quark")
+    ("auto_awq", "auto_gptq", "compressed-tensors", "fp8", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8", "quark")
 )
 """Methods with a scale for a block or group of weights, of which a rank needs whole ones."""
 
@@ -148,9 +148,10 @@ def _may_not_divide(config: EngineConfig) -> bool:
     """Whether any size in the configs does not divide over the ranks: only then is it worth to derive the weights."""
     draft = None if config.speculative is None else config.speculative.draft
     found = [config.target.root, *([] if draft is None else [draft.root])]
-    return any(_uneven(each.data, config.tensor_parallel_size) for each in found) or any(
-        _uneven(each.defaults, config.tensor_parallel_size) for each in found
-    )
+    tensors = config.tensor_parallel_size
+    experts = tensors * config.data_parallel_size * config.prefill_context_parallel_size
+    fields = [fields for each in found for fields in (each.data, each.defaults)]
+    return any(_uneven(each, ranks) for each in fields for ranks in {tensors, experts})
 
 
 def _uneven(fields: Mapping[str, Any], ranks: int) -> bool:

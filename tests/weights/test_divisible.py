@@ -118,3 +118,82 @@ def test_a_model_of_more_tensors_than_any_has_is_given_up(tmp_path: Path) -> Non
         builder.add(f"layers.{i}", 1)
     with pytest.raises(KvplanError, match="has more than 100000 tensors"):
         builder.add("one.more", 1)
+
+
+def packed(**weights: Any) -> dict[str, Any]:
+    """compressed-tensors with packed integers."""
+    args = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": True, **weights}
+    group = {"targets": ["Linear"], "weights": args, "input_activations": None}
+    return {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {"group_0": group},
+        "ignore": ["lm_head", "re:.*gate$"],
+    }
+
+
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+FP8_BLOCKS = {
+    **packed(num_bits=8, type="float", strategy="block", group_size=None, block_structure=[128, 128]),
+    "format": "float-quantized",
+}
+FP8_BLOCKS["config_groups"]["group_0"]["input_activations"] = {
+    "num_bits": 8,
+    "type": "float",
+    "strategy": "group",
+    "group_size": 128,
+    "dynamic": True,
+    "symmetric": True,
+}
+QWEN_MOE: dict[str, Any] = {
+    **LLAMA,
+    "model_type": "qwen3_moe",
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "hidden_size": 2048,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768,
+    "norm_topk_prob": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "fields", "ranks", "sentence"),
+    [
+        (packed(), {}, 8, "a rank's intermediate size 96 must be multiples of the quantisation's group of 128"),
+        (packed(num_bits=8, group_size=64), {}, 8, "intermediate size 96 must be multiples"),
+        (packed(strategy="channel", group_size=None), {"hidden_size": 2080}, 2, "hidden size 2080 is not a multiple"),
+        (
+            packed(strategy="channel", group_size=None, symmetric=False),
+            {"moe_intermediate_size": 1540},
+            2,
+            "twice the intermediate size is 1540, but zero points are packed by 8",
+        ),
+        (FP8_BLOCKS, {}, 8, "intermediate size 96 is not a multiple of the quantisation's blocks 128 x 128"),
+        (GPTQ, {}, 16, "a rank's intermediate size 48 has no groups of at least 32"),
+    ],
+)
+def test_experts_without_whole_groups_or_blocks_on_a_rank_keep_vllm_from_starting(
+    tmp_path, scheme, fields, ranks, sentence
+):
+    with pytest.raises(DoesNotStart, match=sentence):
+        planned(tmp_path, {**QWEN_MOE, "quantization_config": scheme, **fields}, "-tp", str(ranks))
+
+
+@pytest.mark.parametrize(("scheme", "ranks"), [(packed(group_size=32), 8), (packed(), 6), (GPTQ, 8)])
+def test_experts_with_whole_groups_on_every_rank_start(tmp_path, scheme, ranks):
+    config = {**QWEN_MOE, "num_attention_heads": 48, "num_key_value_heads": 48, "quantization_config": scheme}
+    assert planned(tmp_path, config, "-tp", str(ranks)).selected == "main"
+
+
+def test_experts_must_divide_over_data_parallel_ranks_unless_whole_ones_are_dealt_out(tmp_path):
+    """768 over five ranks."""
+    with pytest.raises(DoesNotStart, match="the experts' intermediate size"):
+        planned(tmp_path, QWEN_MOE, "--data-parallel-size", "5")
+    assert planned(tmp_path, QWEN_MOE, "--data-parallel-size", "5", "--enable-expert-parallel").selected == "main"
+    quantised = {**QWEN_MOE, "quantization_config": packed()}
+    with pytest.raises(DoesNotStart, match="intermediate size 96"):
+        planned(tmp_path, quantised, "--data-parallel-size", "8")

@@ -22,6 +22,9 @@ from kvplan.weights.quant.compressed_groups import (
 )
 from kvplan.weights.quant.fp8 import FP8
 
+_MARLIN_HIDDEN = 128
+"""What Marlin needs the hidden size to be a multiple of (`check_moe_marlin_supports_config`)."""
+
 
 def expert_tensors(layer: Experts, group: Group) -> tuple[Tensor, ...]:
     """Tensors of routed experts. Refused for a scheme that is not known."""
@@ -71,6 +74,7 @@ def _expert_packed(layer: Experts, weights: Args) -> tuple[Tensor, ...]:
         Tensor("w13_weight_shape", 2 * layer.local, layer.dtype),
     ]
     if not weights.symmetric:
+        _check_zero_points(layer, factor)
         rows = layer.shards * layer.intermediate // factor
         tensors.append(Tensor("w13_weight_zero_point", layer.local * rows * groups[0], "int32"))
         zeros = layer.local * (layer.hidden // factor) * groups[1]
@@ -78,13 +82,30 @@ def _expert_packed(layer: Experts, weights: Args) -> tuple[Tensor, ...]:
     return tuple(tensors)
 
 
+def _check_zero_points(layer: Experts, factor: int) -> None:
+    """DoesNotStart where a rank's rows do not fill the words that their zero points are packed in."""
+    for what, size in (("twice the intermediate size", 2 * layer.intermediate), ("the hidden size", layer.hidden)):
+        if size % factor:
+            raise DoesNotStart(
+                f"{layer.prefix}: on a rank, {what} is {size}, but zero points are packed by {factor}; choose another "
+                "--tensor-parallel-size."
+            )
+
+
 def _groups(layer: Experts, weights: Args) -> tuple[int, int]:
     """Scales of a row of the up and of the down projection."""
     if weights.strategy == "channel":
+        if layer.hidden % _MARLIN_HIDDEN:  # no other kernel takes scales by channel
+            raise DoesNotStart(
+                f"{layer.prefix}: hidden size {layer.hidden} is not a multiple of {_MARLIN_HIDDEN}, which packed "
+                "experts with scales by channel need; take a checkpoint with scales by group."
+            )
         return 1, 1
     size = weights.group or 0
-    if size <= 0 or layer.hidden % size or layer.intermediate % size:
-        raise Refused(
+    if size <= 0:
+        raise Refused(f"{layer.prefix}: quantisation by group needs a group_size of 1 or more, got {size}.")
+    if layer.hidden % size or layer.intermediate % size:
+        raise DoesNotStart(
             f"{layer.prefix}: hidden size {layer.hidden} and a rank's intermediate size {layer.intermediate} must be "
             f"multiples of the quantisation's group of {size}; choose another --tensor-parallel-size."
         )
@@ -130,8 +151,10 @@ def _expert_fp8_scales(layer: Experts, weights: Args) -> tuple[Tensor, Tensor]:
     if counts is None:
         rows, columns = weights.block or (0, 0)
         split = layer.tensor_parallel_size > 1
-        if not rows or layer.intermediate % rows or (split and layer.intermediate % columns):
-            raise Refused(
+        if not rows:
+            raise Refused(f"{layer.prefix}: quantisation by block needs a block_structure.")
+        if layer.intermediate % rows or (split and layer.intermediate % columns):
+            raise DoesNotStart(
                 f"{layer.prefix}: a rank's intermediate size {layer.intermediate} is not a multiple of the "
                 f"quantisation's blocks {rows} x {columns}; choose another --tensor-parallel-size."
             )

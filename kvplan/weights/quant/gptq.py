@@ -160,7 +160,7 @@ def _wna16_experts(layer: Experts, bits: int, group: int, *, zero_points: bool) 
     while size > 0 and (layer.intermediate % size or layer.hidden % size):
         size //= 2
     if size < 32:
-        raise Refused(
+        raise (Refused if group == -1 else DoesNotStart)(
             f"{layer.prefix}: a rank's intermediate size {layer.intermediate} has no groups of at least 32 under a "
             f"quantisation with groups of {group}; choose another --tensor-parallel-size."
         )
