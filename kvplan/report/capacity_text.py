@@ -122,8 +122,10 @@ def _longest(plan: Plan, max_num_seqs: int, result: Result, view: View) -> list[
     shorter = [(count, length) for count, length in found if length is not None and length != plan.max_model_len]
     if not shorter:
         return []
-    words = ", ".join(f"{number(count)} x {number(length)}" for count, length in shorter[:4])
-    return wrap(f"longest context of requests at once: {words} tokens", view.columns, "  ", "    ")
+    (count, length), *more = shorter[:4]
+    first = f"{plural(count, 'request')} of up to {number(length)} tokens each"
+    rest = [f"{number(count)} of up to {number(length)}" for count, length in more]
+    return wrap(f"at once fit {', or '.join([first, *rest])}", view.columns, "  ", "    ")
 
 
 def request_lines(result: Result, view: View) -> list[str]:

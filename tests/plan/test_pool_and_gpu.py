@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
+from kvplan.__main__ import main
 from kvplan.errors import KvplanError
 from tests.plan.test_budget import loaded
 from tests.plan.test_estimated_decision import ran
@@ -67,3 +69,20 @@ def test_a_size_that_no_memory_has_is_one_sentence(words, sentence):
     with pytest.raises(KvplanError) as refused:
         loaded("Qwen/Qwen3-8B", *words)
     assert str(refused.value).startswith(sentence)
+
+
+def test_the_null_block_explains_a_budget_as_large_as_the_request():
+    """40 GiB hold 8,192 blocks of 5 MiB, which is what the request needs; one of them is the null block."""
+    words = ("meta-llama/Llama-3.1-70B-Instruct", "--kv-cache-memory-bytes", "40GiB")
+    error = loaded(*words)[0].plans["main"].error
+    assert error is not None
+    assert "needs 40.0 GiB of KV cache and 40.0 GiB are available besides the null block (5242880 bytes less)" in error
+
+
+def test_numbers_of_requests_are_named_with_their_longest_context(monkeypatch, capsys):
+    words = ("Qwen/Qwen3-8B", "--gpu", "H200", "--kv-cache-memory-bytes", "22GiB", "--max-num-seqs", "16")
+    monkeypatch.setattr(sys, "argv", ["kvplan", "plan", *words, "--offline"])
+    with pytest.raises(SystemExit):
+        main()
+    line = "\n  at once fit 4 requests of up to 40,032 tokens each, or 16 of up to 10,000\n"
+    assert line in capsys.readouterr().out

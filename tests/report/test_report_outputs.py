@@ -244,8 +244,8 @@ Capacity (main)
              4,096     256   576 MiB            177.78
             16,384   1,024  2.25 GiB             44.44
             40,960   2,560  5.62 GiB             17.78
-  longest context of requests at once: 64 x 11,376, 256 x 2,832, 1,024 x 704
-    tokens
+  at once fit 64 requests of up to 11,376 tokens each, or 256 of up to 2,832, or
+    1,024 of up to 704
 
 One request (main)
   0 B fixed + 144 KiB (147,456 bytes) per token; at 40,960 tokens 5.62 GiB:
@@ -424,7 +424,7 @@ Capacity (main)
             16,384   7,174   8.76 GiB             11.42
             65,536  16,774  20.48 GiB              4.88
            131,072  20,870  25.48 GiB              3.93
-  longest context of requests at once: 4 x 124,816, 16 x 11,680, 64 x 2,896, 256 x 704 tokens
+  at once fit 4 requests of up to 124,816 tokens each, or 16 of up to 11,680, or 64 of up to 2,896, or 256 of up to 704
 
 One request (main)
   15.48 GiB fixed + 80 KiB (81,920 bytes) per token; at 131,072 tokens 25.48 GiB:
@@ -486,8 +486,8 @@ Capacity (main)
             65,536   1,024    2.93 GiB            340.85
            163,840   2,560    7.33 GiB            136.34
   ** more than --max-num-seqs 1024, which then is the limit
-  longest context of requests at once: 256 x 87,232, 1,024 x 21,760
-    tokens
+  at once fit 256 requests of up to 87,232 tokens each, or 1,024 of up
+    to 21,760
 
 One request (main)
   0 B fixed + 46.94 KiB (48,068 bytes) per token; at 163,840 tokens
