@@ -16,8 +16,9 @@ def main() -> None:
 
 def _run() -> None:
     """A plan without Typer, everything else with it."""
-    code = None
-    if sys.argv[1:2] == ["plan"] and "_KVPLAN_COMPLETE" not in os.environ:  # the shell asks Typer for words
+    code = terminal.guarded(lambda: terminal.spare_inputs(sys.argv[1:]))
+    completing = "_KVPLAN_COMPLETE" in os.environ  # the shell asks Typer for words
+    if code is None and sys.argv[1:2] == ["plan"] and not completing:
         from kvplan import quick
 
         code = terminal.guarded(lambda: quick.run(sys.argv[2:]))

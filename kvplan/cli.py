@@ -341,6 +341,7 @@ def check(
             offline=offline,
             format=format,
             view=_view(output, False),
+            output=output,
         ),
         output,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,11 +36,13 @@ def run(
     offline: bool = False,
     format: str = "text",
     view: View = VIEW,
+    output: str | None = None,
 ) -> Outcome:
     """Check the file, or record its plans in the lock beside it (``update``).
 
     Exit code 0 where everything holds, 1 where something fails, 2 where a deployment cannot be planned exactly.
-    KvplanError for a file or a lock that cannot be used; with ``update`` nothing is written then.
+    KvplanError for a file or a lock that cannot be used; with ``update`` nothing is written then. ``output``: where the
+    report goes, which must not be the lock.
     """
     one_of("--format", format, FORMATS)
     for flag, value in (("--engine", engine), ("--against", against)):
@@ -47,6 +50,8 @@ def run(
             one_of(flag, value, ENGINES)
     if update and against is not None:
         raise KvplanError("--update and --against do not go together; record the plans of one engine.")
+    if output is not None and os.path.realpath(output) == os.path.realpath(locks.beside(path)):
+        raise KvplanError(f"{output}: is the lock, which --update alone writes; give -o another file.")
     deployments = read_fleet(read(path), path)
     if engine is not None:
         deployments = [each._replace(engine=engine) for each in deployments]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvplan.errors import KvplanError, sentence
@@ -34,6 +34,34 @@ def _columns(terminal: bool) -> int:
         return (terminal and os.get_terminal_size(sys.stdout.fileno()).columns) or 80
     except (OSError, ValueError):
         return 80
+
+
+def spare_inputs(words: Sequence[str]) -> None:
+    """KvplanError where the output file of a command line is one of the files that the line names to be read."""
+    own = list(words)
+    own = own[: own.index("--")] if "--" in own else own
+    outputs: list[str] = []
+    named: list[str] = []
+    rest = iter(own)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name == "--output" and equals:
+            outputs.append(value)
+        elif word in ("-o", "--output"):
+            outputs.append(next(rest, ""))
+        else:
+            named += [word, value]
+    for output in outputs:
+        if any(_same_file(word, output) for word in named):
+            raise KvplanError(f"{output}: is read by this command and would be overwritten; give -o another file.")
+
+
+def _same_file(one: str, other: str) -> bool:
+    """Whether both name the same file; a device or pipe can be read and written."""
+    try:
+        return os.path.isfile(other) and os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
 
 
 def show(outcome: Outcome, output: str | None) -> int:

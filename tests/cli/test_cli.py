@@ -45,6 +45,28 @@ def test_a_plan_that_does_not_fit_is_printed_all_the_same(kvplan):
     assert (main_plan["num_groups"], main_plan["num_blocks"]) == (1, None)
 
 
+@pytest.mark.parametrize("command", ["plan", "layers", "kernel-blocks"])
+def test_a_model_and_a_gpu_that_were_not_given_are_called_assumed(kvplan, command):
+    code, out, err = kvplan(command, "--offline", "--", "vllm", "serve")
+    assert (code, err) == (0, "")
+    told = "(assumed: Qwen/Qwen3-0.6B, vLLM's default, as no model was given; GPU B200, as none was given (--gpu))"
+    assert told in " ".join(out.split())
+
+
+def test_an_empty_gpu_is_not_a_gpu_that_was_left_out(kvplan):
+    code, out, err = kvplan("plan", "Qwen/Qwen3-8B", "--offline", "--gpu", "")
+    assert (code, out) == (2, "")
+    assert err.startswith("kvplan: --gpu '' is not a GPU that kvplan knows; did you mean A100 40GB, ")
+
+
+def test_kernel_blocks_name_their_drafter(kvplan):
+    drafter = ("--drafter", "AngelSlim/Qwen3-8B_eagle3", "--num-speculative-tokens", "3")
+    _, out, _ = kvplan("kernel-blocks", *QWEN, *drafter)
+    assert out.startswith(
+        "Qwen/Qwen3-8B with AngelSlim/Qwen3-8B_eagle3 (eagle3) under vLLM 0.33.0 on one\nH200, main grouping, layout LBNHC."
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -173,3 +195,29 @@ def test_no_bytes_are_no_budget_as_in_vllm(kvplan):
     code, out, _ = kvplan("plan", *QWEN, "--kv-cache-memory-bytes", "0", "--format", "json")
     assert code == 0
     assert json.loads(out)["plans"]["main"]["num_blocks"] is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "check {file} -o {file}",
+        "check {file} --update -o {file}",
+        "check --output={file} {file}",
+        "args {file} -o {file}",
+        "verify {file} -o {link}",
+        "compare {file} {file} -o {file}",
+        "plan Qwen/Qwen3-8B --from-log={file} -o {file}",
+        "plan {file} --offline --gpu H200 -o {file}",
+        "check {file} -o {lock}",
+    ],
+)
+def test_a_file_that_is_read_is_never_the_output(kvplan, tmp_path, line):
+    file, link, lock = tmp_path / "file", tmp_path / "link", tmp_path / "kvplan.lock"
+    file.write_text("deployments: [{name: a, model: Qwen/Qwen3-8B, gpu: H200}]")
+    link.symlink_to(file)
+    lock.write_text("{}")
+    code, out, err = kvplan(*line.format(file=file, link=link, lock=lock).split())
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "give -o another file." in err
+    assert file.read_text().startswith("deployments: ")
+    assert lock.read_text() == "{}"
