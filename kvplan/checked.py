@@ -61,8 +61,10 @@ def check_choice(name: str, value: Any, known: Sequence[str]) -> None:
         raise KvplanError(f"PlanRequest: {name} {_shown(value)} is not known; choose one of {', '.join(known)}.")
 
 
-def check_own(gpu: Any, memory: Any) -> None:
-    """KvplanError for a GPU that is no name, and for budgets that are no tuple of bytes."""
+def check_own(gpu: Any, memory: Any, assumed: Any) -> None:
+    """KvplanError for a GPU that is no name, budgets that are no tuple of bytes, assumptions that are no texts."""
+    if not _is("tuple[str, ...]", assumed):
+        raise KvplanError(f"PlanRequest: assumed {_shown(assumed)} must be a tuple of strings.")
     if gpu is not None and not isinstance(gpu, str):
         raise KvplanError(f"PlanRequest: gpu {_shown(gpu)} must be a GPU's name, such as 'H200', or None.")
     if memory is None:

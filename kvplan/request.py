@@ -167,9 +167,13 @@ def read_words(words: Sequence[str], env: Mapping[str, str]) -> EngineArgs:
     KvplanError with the parser's first sentence where vLLM would refuse the words, and Refused where kvplan cannot
     judge a flag.
     """
+    return args_of(*read_deployment(words, env), env)
+
+
+def args_of(deployment: Deployment, minimum: int | None, env: Mapping[str, str]) -> EngineArgs:
+    """A deployment that was read, as EngineArgs; ``minimum``: OWN_FLAG. Raises as `read_words`."""
     from kvplan.serve import planner_options
 
-    deployment, minimum = read_deployment(words, env)
     options = planner_options(deployment)
     args = engine_args(deployment.model or "", options, {**env, **deployment.env})
     return args if minimum is None else args._replace(min_kv_cache_group_layers=minimum)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kvplan.errors import KvplanError
 from kvplan.pipeline import AGREEMENTS, PlanRequest
-from kvplan.request import line_of, read_words, stage_budgets, with_drafter
+from kvplan.request import args_of, line_of, read_deployment, stage_budgets, with_drafter
 from kvplan.selection import COST_CHECKS, ENGINES
 
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
@@ -57,7 +57,9 @@ def request(
 ) -> PlanRequest:
     """The plan request of MODEL and flags, with kvplan's own options. KvplanError for wrong usage."""
     words, budgets = stage_budgets(words)
-    args = read_words(words, _outside(words, choices, env))
+    outside = _outside(words, choices, env)
+    deployment, minimum = read_deployment(words, outside)
+    args = args_of(deployment, minimum, outside)
     args = with_drafter(args, drafter, choices.method, num_speculative_tokens)
     return PlanRequest(
         args=args,
@@ -68,6 +70,7 @@ def request(
         layout_agreement=one_of("--layout-agreement", choices.layout_agreement, AGREEMENTS),
         trained_draft_length=drafter is not None,
         available_memory_bytes=budgets,
+        assumed=(f"{deployment.model}, vLLM's default, as no model was given",) if deployment.model_is_default else (),
     )
 
 
@@ -80,7 +83,6 @@ def _outside(words: Sequence[str], choices: Choices, env: Mapping[str, str]) -> 
 
 def ignored(words: Sequence[str], choices: Choices, env: Mapping[str, str]) -> tuple[str, ...]:
     """What was read of the line and changes nothing, a sentence each: for people who look for a flag's effect."""
-    from kvplan.request import read_deployment
     from kvplan.serve import remarks
     from kvplan.serve.flagtable import flag_name
 

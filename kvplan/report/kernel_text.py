@@ -7,7 +7,8 @@ from typing import Any
 
 from kvplan.kernel_blocks import AttentionGroup, KernelBlocks, Placement
 from kvplan.layout import is_block_outermost
-from kvplan.report.decision import engine_words, gpus, stages_words
+from kvplan.report.decision import assumed_words, engine_words, gpus, stages_words
+from kvplan.report.layers_text import model_words
 from kvplan.report.lines import Column, table, wrap
 from kvplan.report.numbers import number, plural, size
 from kvplan.report.style import VIEW, View
@@ -41,8 +42,8 @@ def kernel_text(result: Result, bound: KernelBlocks, view: View = VIEW) -> str:
     """The kernel blocks of the plan that the engine uses: a row per attention group, a worked table, a block drawn."""
     plan = result.plans[result.selected]
     head = (
-        f"{result.model.id} under {engine_words(result.engine)} on {gpus(result)}, {result.selected} grouping, layout "
-        f"{plan.layout}."
+        f"{model_words(result)} under {engine_words(result.engine)} on {gpus(result)}{assumed_words(result.assumed)}, "
+        f"{result.selected} grouping, layout {plan.layout}."
     )
     out = [view.paint("used", line) for line in wrap(head, view.columns)]
     if bound.error is not None:

@@ -45,10 +45,13 @@ def layers_text(result: Result, view: View = VIEW, *, explain: bool = False) -> 
 def headline(result: Result) -> str:
     """Whose layers they are, and under which engine."""
     where = f"{engine_words(result.engine)} on {gpus(result)}{assumed_words(result.assumed)}"
-    head = f"{result.model.id}"
-    if result.drafter is not None:
-        head += f" with {result.drafter.id} ({result.drafter.method})"
-    return f"{head}: {plural(len(result.layers), 'layer')} with a cache under {where}."
+    return f"{model_words(result)}: {plural(len(result.layers), 'layer')} with a cache under {where}."
+
+
+def model_words(result: Result) -> str:
+    """The model, and the drafter with its method."""
+    drafter = "" if result.drafter is None else f" with {result.drafter.id} ({result.drafter.method})"
+    return f"{result.model.id}{drafter}"
 
 
 def layers_markdown(result: Result, *, explain: bool = False) -> str:

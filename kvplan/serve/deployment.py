@@ -32,6 +32,8 @@ class Deployment(NamedTuple):
     """Names of flags and VLLM_ variables that do not touch the cache, and variables that expand to nothing."""
     errors: tuple[str, ...]
     """What vLLM refuses or drops, one sentence each."""
+    model_is_default: bool = False
+    """Whether no model was given, so that vLLM takes its own."""
 
 
 def build(launch: Launch, directory: Path | None) -> Deployment:
@@ -40,6 +42,9 @@ def build(launch: Launch, directory: Path | None) -> Deployment:
     parsed = parse(prepare(launch.args, launch.serve, file_reader(launch, directory), notes), launch.serve)
     errors = [*notes.errors, *pasted(launch.args), *parsed.errors]
     model = model_of(parsed, launch.serve, errors)
+    is_default = model is None and not any(error.startswith("no model") for error in errors)
+    if is_default:
+        model = str(default_of("model"))
     if model is not None and re.match(r"--?[A-Za-z].*\s", model):
         errors.append(f"{plain(model)!r} is one argument of several words: give each word as an argument of its own")
     errors += later_errors(parsed.values)
@@ -58,6 +63,7 @@ def build(launch: Launch, directory: Path | None) -> Deployment:
         env=env,
         ignored=tuple(ignored + other),
         errors=tuple(dict.fromkeys(" ".join(str(unmark(error)).split()) for error in errors)),
+        model_is_default=is_default,
     )
 
 
@@ -71,7 +77,7 @@ def pasted(args: list[str]) -> list[str]:
 
 
 def model_of(parsed: Parsed, serve: bool, errors: list[str]) -> str | None:
-    """The model that vLLM loads. Under api_server a positional one is read and thrown away."""
+    """The model that is given, if any. Under api_server a positional one is read and thrown away."""
     named = parsed.values.get("model")
     if serve:
         model = parsed.model if parsed.model is not None else named
@@ -83,9 +89,7 @@ def model_of(parsed: Parsed, serve: bool, errors: list[str]) -> str | None:
         model = parsed.model
     else:
         model = named
-    if model is None and any(error.startswith("no model") for error in errors):
-        return None
-    return str(default_of("model") if model is None else model)
+    return None if model is None else str(model)
 
 
 def split_env(given: dict[str, str]) -> tuple[dict[str, str], list[str]]:
