@@ -78,7 +78,11 @@ def check_heads(model: Model) -> None:
     config = model.config
     if model.architecture.endswith("DSparkModel"):
         if "markov_rank" not in config and "markov_rank" in section(config):
-            raise config.error("dflash_config", "holds markov_rank, which vLLM 0.33.0 reads beside it; move it there")
+            raise config.error(
+                "dflash_config",
+                "holds markov_rank, which vLLM 0.33.0 reads beside it, so vLLM itself fails on this drafter as it is; "
+                "use another one, or a copy of its files whose config.json has markov_rank beside dflash_config",
+            )
         config.integer("markov_rank")
     if model.architecture == "DFlash2DraftModel":
         head = section(config)

@@ -43,13 +43,22 @@ def _declares(text: str, architecture: str) -> bool:
 @cache
 def find(architecture: str, package: str = "families") -> ModuleType:
     """The module that plans ``architecture``. Refused by name where there is none."""
-    for path in _files(package):
-        if _declares(path.read_text(encoding="utf-8"), architecture):
-            return import_module(f"kvplan.{package}.{path.stem}")
+    path = _file(architecture, package)
+    if path is not None:
+        return import_module(f"kvplan.{package}.{path.stem}")
+    if package == "families" and _file(architecture, "drafters") is not None:
+        raise Refused(
+            f"architecture {architecture!r} is a drafter's: name its target as MODEL, and the drafter with --drafter."
+        )
     what = "drafter architecture" if package == "drafters" else "architecture"
     raise Refused(
         f"{what} {architecture!r} is not one that kvplan plans exactly; `kvplan models` lists those that it does."
     )
+
+
+def _file(architecture: str, package: str) -> Path | None:
+    """The file whose ARCHITECTURES hold the name."""
+    return next((p for p in _files(package) if _declares(p.read_text(encoding="utf-8"), architecture)), None)
 
 
 def traits(architecture: str, package: str = "families") -> Traits:
