@@ -55,6 +55,22 @@ def human_readable_bytes(text: str, flag: str) -> int:
         raise KvplanError(f"{flag} {text!r} is not a number of bytes; write it as {example} for instance.") from None
 
 
+def as_written(size: int) -> str:
+    """Bytes exactly, in the unit that takes the fewest letters: ``60GiB``, ``1.5GiB``, ``80GB``; else the number."""
+    found = [
+        f"{size / n:.2f}".rstrip("0").rstrip(".") + suffix
+        for suffix, n in _LONG.items()
+        if 1 < n <= size and not size * 100 % n
+    ]
+    return min([*found, str(size)], key=len)
+
+
+def as_flag(size: int) -> str:
+    """Bytes exactly, as vLLM's parser takes them: ``60G``, ``80g``; else the number."""
+    found = [f"{size // n}{suffix}" for suffix, n in {**_BINARY, **_DECIMAL}.items() if size and not size % n]
+    return min([*found, str(size)], key=len)
+
+
 def _is_number(text: str) -> bool:
     head, _, tail = text.partition(".")
     return head.isdecimal() and head.isascii() and ("." not in text or (tail.isdecimal() and tail.isascii()))

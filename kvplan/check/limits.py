@@ -15,7 +15,7 @@ from kvplan.check.figures import Figures, blocks_at, measure, requests_at
 from kvplan.check.fleet import Limit
 from kvplan.planning.capacity import MORE_MEMORY
 from kvplan.report.decision import error_words
-from kvplan.report.numbers import gib, number, plural
+from kvplan.report.numbers import concurrency, gib, number, plural
 from kvplan.result import Result
 
 
@@ -102,7 +102,8 @@ def _failed(limit: Limit, least: _Measured, most: _Measured | None, budget: Budg
         sentence = _sentence(limit, measured, least) if same else _at_most(limit, widest, most or least)
         return Failure(limit.name, measured, limit.value, f"{sentence}.", limit.line)
     sentence = (
-        f"{_named(limit)} may not hold: {'none' if measured is None else _shown(measured)} to {_shown(widest)}"
+        f"{_named(limit)} may not hold: {'none' if measured is None else _measured_words(limit, measured)} to "
+        f"{_measured_words(limit, widest)}"
         f"{_unsure(budget)}"
     )
     return Failure(limit.name, measured, limit.value, f"{sentence}.", limit.line, widest)
@@ -144,26 +145,35 @@ def _unsure(budget: Budget | None) -> str:
     )
 
 
-def _shown(value: Any) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else number(value) if type(value) is int else str(value)
+def _measured_words(limit: Limit, value: Any) -> str:
+    """What was measured, as reports write it; with more digits where it would read as the limit itself."""
+    if limit.name == "min_prefix_hit_tokens":
+        return f"prompts of fewer than {number(value)} tokens cannot hit"
+    if not isinstance(value, float):
+        return number(value) if type(value) is int else str(value)
+    if limit.name == "max_growing_padding_fraction":
+        return f"{value * 100:.2f}%" if round(value, 4) > limit.value else f"{value * 100:.8g}%"
+    return f"{concurrency(value)}x" if round(value, 2) < limit.value else f"{value:.8g}x"
 
 
 def _named(limit: Limit) -> str:
     at = "" if limit.length is None else f" at {number(limit.length)} tokens"
-    return f"{limit.name} {_shown(limit.value) if type(limit.value) is int else limit.value}{at}"
+    if limit.name == "max_growing_padding_fraction":
+        return f"{limit.name} {limit.value * 100:.8g}%"
+    return f"{limit.name} {number(limit.value) if type(limit.value) is int else limit.value}{at}"
 
 
 def _sentence(limit: Limit, measured: Any, found: _Measured) -> str:
     if measured is None:
         return f"{_named(limit)} does not hold: {_missing(limit, found)}"
-    return f"{_named(limit)} does not hold: {_shown(measured)} ({_why(limit, found)})"
+    return f"{_named(limit)} does not hold: {_measured_words(limit, measured)}{_why(limit, found)}"
 
 
 def _at_most(limit: Limit, widest: Any, most: _Measured) -> str:
     """The sentence of what does not hold with the most memory of an estimate either."""
     if widest is None:
         return _sentence(limit, widest, most)
-    return f"{_named(limit)} does not hold: at most {_shown(widest)}, estimated ({_why(limit, most)})"
+    return f"{_named(limit)} does not hold: at most {_measured_words(limit, widest)}, estimated{_why(limit, most)}"
 
 
 def _missing(limit: Limit, found: _Measured) -> str:
@@ -175,14 +185,14 @@ def _missing(limit: Limit, found: _Measured) -> str:
 
 
 def _why(limit: Limit, found: _Measured) -> str:
-    """What the measured value rests on."""
+    """What the measured value rests on, to follow it."""
     result, figures = found
     if limit.name in ("min_tokens", "min_concurrency"):
         length = limit.length or figures.max_model_len or 0
         return (
-            f"{plural(figures.num_blocks or 0, 'block')} of {number(figures.bytes_per_block or 0)} bytes, "
-            f"{number(blocks_at(result, length))} for a request of {number(length)} tokens"
+            f" ({plural(figures.num_blocks or 0, 'block')} of {number(figures.bytes_per_block or 0)} bytes, "
+            f"{number(blocks_at(result, length))} for a request of {number(length)} tokens)"
         )
     if limit.name == "min_prefix_hit_tokens":
-        return f"the shortest prompt that can hit; attention blocks of {number(figures.block_size)} tokens"
-    return f"{figures.grouping} grouping, {plural(figures.groups, 'group')}, layout {figures.layout}"
+        return f" (attention blocks of {number(figures.block_size)} tokens)"
+    return f" ({figures.grouping} grouping, {plural(figures.groups, 'group')}, layout {figures.layout})"

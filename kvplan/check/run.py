@@ -15,6 +15,7 @@ from kvplan.check.limits import Failure, failures, no_start_words
 from kvplan.check.lock import Lock
 from kvplan.errors import KvplanError
 from kvplan.report.numbers import number
+from kvplan.units import as_flag, as_written
 
 HOLDS = "holds"
 FAILS = "fails"
@@ -189,20 +190,31 @@ def told(loss: float, figures: Figures, baseline: dict[str, Any], found: Sequenc
 
 def cause_words(cause: Cause, *, alone: bool = True) -> str:
     """``--speculative-config num_speculative_tokens 7 instead of 3 (-12.0 % alone)``; ``alone``: with the share."""
+    shown = _SIZES.get(cause.what, str)
+    before, after = _shown(cause.before, shown), _shown(cause.after, shown)
     if cause.after is None:
-        text = f"{cause.what} is gone, was {_shown(cause.before)}"
+        text = f"{cause.what} is gone, was {before}"
     elif cause.before is None:
-        text = f"{cause.what} {_shown(cause.after)} is new"
+        text = f"{cause.what} {after} is new"
     else:
-        text = f"{cause.what} {_shown(cause.after)} instead of {_shown(cause.before)}"
+        text = f"{cause.what} {after} instead of {before}"
     if not alone:
         return text
     share = "does not start alone" if cause.share is None else f"{-cause.share * 100:+.1f} % alone"
     return f"{text} ({share})"
 
 
-def _shown(value: Any) -> str:
+_SIZES: dict[str, Callable[[Any], str]] = {
+    "kv_cache_memory": as_written,
+    "non_kv_memory": as_written,
+    "--kv-cache-memory-bytes": as_flag,
+}
+"""Causes whose values are bytes, and how the user wrote them."""
+
+
+def _shown(value: Any, shown: Callable[[Any], str] = str) -> str:
     if isinstance(value, (list, tuple)):
-        value = ",".join(map(str, value))
-    text = json.dumps(value) if isinstance(value, dict) else str(value)
+        text = ",".join(map(shown, value))
+    else:
+        text = json.dumps(value) if isinstance(value, dict) else shown(value) if type(value) is int else str(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -108,7 +108,7 @@ def test_what_was_recorded_holds(fleet):
             "--attention-backend is gone, was TRITON_ATTN",
         ),
         ({**BIG, "engine": "vllm-next"}, {**BIG, "engine": "vllm-0.33.0"}, "engine vllm-0.33.0 instead of vllm-next"),
-        (CHAT, {**CHAT, "kv_cache_memory": "40GiB"}, "kv_cache_memory 42949672960 instead of 64424509440"),
+        (CHAT, {**CHAT, "kv_cache_memory": "40GiB"}, "kv_cache_memory 40GiB instead of 60GiB."),
         (CHAT, {**CHAT, "max_num_batched_tokens": 32768}, "--max-num-batched-tokens 32768 is new"),
         (EAGLE, {**EAGLE, "serve": "vllm serve Qwen/Qwen3-32B --max-model-len 8192"}, "model Qwen/Qwen3-32B"),
     ],
@@ -121,6 +121,25 @@ def test_a_pull_request_that_loses_capacity_fails_with_its_cause_in_the_first_li
     found = fleet.first()
     assert sentence in found
     assert " tokens instead of " in found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        ("20GiB", "8GB", "kv_cache_memory 8GB instead of 20GiB."),
+        ("20GiB", "2.5GiB", "kv_cache_memory 2.5GiB instead of 20GiB."),
+        ("20GiB", 5368709121, "kv_cache_memory 5368709121 instead of 20GiB."),
+        ("20G", "16g", "--kv-cache-memory-bytes 16g instead of 20G."),
+        ("20G", "16384M", "--kv-cache-memory-bytes 16G instead of 20G."),
+    ],
+)
+def test_sizes_are_written_as_the_file_writes_them(fleet, before, after, cause):
+    key = "kv_cache_memory" if before == "20GiB" else "kv_cache_memory_bytes"
+    own = {"name": "a", "model": "Qwen/Qwen3-8B", "gpu": "H200", "max_model_len": 8192}
+    fleet.write({**own, key: before})
+    fleet.run(update=True)
+    fleet.write({**own, key: after})
+    assert fleet.first().endswith(cause)
 
 
 def test_a_field_of_a_local_config_that_changed_is_named(fleet, tmp_path):
@@ -160,7 +179,7 @@ def test_without_a_budget_it_comes_from_the_gpu_less_weights_and_what_a_start_up
     fleet.write({**own, "non_kv_memory": "6GiB"})
     assert fleet.run(update=True).exit_code == 0
     fleet.write({**own, "non_kv_memory": "12GiB"})
-    assert "non_kv_memory 12884901888 instead of 6442450944" in fleet.first()
+    assert "non_kv_memory 12GiB instead of 6GiB." in fleet.first()
 
 
 ESTIMATED = {"name": "est", "model": "Qwen/Qwen3-8B", "gpu": "H200", "max_model_len": 32768}
@@ -340,11 +359,11 @@ def test_figures_limits_and_verdict_are_those_of_one_engine(fleet, engine, again
         ),
         ({"max_groups": 10}, "max_groups 10 does not hold: 46 (main grouping, 46 groups, layout LBNHC)."),
         ({"layout": "BLHNC"}, "layout BLHNC does not hold: LBNHC (main grouping"),
-        ({"min_concurrency": 31}, "min_concurrency 31 does not hold: 30.69"),
+        ({"min_concurrency": 31}, "min_concurrency 31 does not hold: 30.69x (14,456 blocks"),
         ({"min_concurrency": {"requests": 90, "length": 4096}}, "229 for a request of 4,096 tokens)."),
         (
             {"min_prefix_hit_tokens": 1000},
-            "min_prefix_hit_tokens 1,000 does not hold: 2,177 (the shortest prompt that can hit; attention",
+            "min_prefix_hit_tokens 1,000 does not hold: prompts of fewer than 2,177 tokens cannot hit (attention",
         ),
     ],
 )
@@ -352,6 +371,12 @@ def test_a_limit_that_does_not_hold_gives_the_measured_value(fleet, limits, sent
     fleet.write({**CHAT, "limits": limits})
     fleet.run(update=True)
     assert sentence in fleet.first()
+
+
+def test_what_rounds_to_the_limit_is_shown_with_more_digits(fleet):
+    fleet.write({**EAGLE, "limits": {"min_concurrency": 17.3}})
+    fleet.run(update=True)
+    assert fleet.first().startswith("min_concurrency 17.3 does not hold: 17.296875x (")
 
 
 def test_limits_that_hold_are_silent(fleet):
