@@ -109,8 +109,37 @@ def _nothing_fits(query: Query, env: BackendEnv, passed_over: Sequence[tuple[str
     told = "; ".join(f"{name} {_list(r.why for r in why)}" for name, why in passed_over)
     return (
         f"no attention backend of vLLM on {env.gpu.name} takes layers of head size {query.head_size} in {query.dtype} "
-        f"with KV cache dtype {query.kv_cache_dtype} ({told}); change the flag that they share."
+        f"with KV cache dtype {query.kv_cache_dtype} ({told}); {_remedy(query, env, [why for _, why in passed_over])}."
     )
+
+
+def _remedy(query: Query, env: BackendEnv, rejected: Sequence[Sequence[Rejection]]) -> str:
+    """The fewest flags that one backend asks to change; where flags change nothing, whether another GPU does."""
+    flags = _flags(query, env)
+    facts = [{rejection.fact for rejection in why} for why in rejected]
+    asked = min((own for own in facts if own <= flags.keys()), key=len, default=None)
+    if asked:
+        return f"change {_list(flags[fact] for fact in flags if fact in asked)}"
+    if any(own <= {*flags, "capability"} for own in facts):
+        major, minor = env.gpu.capability
+        return f"the GPU is in the way: choose one of another compute capability than {major}.{minor}"
+    return "no flag changes that: vLLM cannot serve the model there"
+
+
+def _flags(query: Query, env: BackendEnv) -> dict[str, str]:
+    """The flags that a backend's rejection can be about, as they stand, by the fact of the rejection."""
+    given = {
+        "block_size": f"--block-size {query.block_size}",
+        "kv_cache_dtype": f"--kv-cache-dtype {query.kv_cache_dtype}",
+        "dtype": f"--dtype {query.dtype}",
+        "batch_invariance": "VLLM_BATCH_INVARIANT",
+        "kv_connector": "--kv-transfer-config",
+        "pcp": f"--prefill-context-parallel-size {env.prefill_context_parallel_size}",
+        "dcp": f"--decode-context-parallel-size {env.decode_context_parallel_size}",
+    }
+    if query.kv_cache_dtype == "auto":
+        del given["kv_cache_dtype"]
+    return given
 
 
 def _list(parts: Iterable[str], last: str = "and") -> str:

@@ -149,6 +149,31 @@ def test_nothing_fits_names_the_gpu_and_every_reason() -> None:
     assert "TURBOQUANT does not take KV cache dtype fp8_ds_mla" in sentence
 
 
+@pytest.mark.parametrize(
+    ("query", "env", "remedy"),
+    [
+        (GQA._replace(block_size=7), dense("H100"), "change --block-size 7."),
+        (GQA._replace(kv_cache_dtype="fp8_ds_mla"), dense("H100"), "change --kv-cache-dtype fp8_ds_mla."),
+        (
+            GQA._replace(block_size=7, kv_cache_dtype="nvfp4", has_sink=True),
+            dense("H100"),
+            "change --block-size 7 and --kv-cache-dtype nvfp4.",
+        ),
+        (
+            GQA._replace(use_pcp=True),
+            dense("H100")._replace(prefill_context_parallel_size=2),
+            "change --prefill-context-parallel-size 2.",
+        ),
+        (SPARSE, deepseek("L4", 2048), "the GPU is in the way: choose one of another compute capability than 8.9."),
+        (MLA._replace(has_sink=True), deepseek("L4"), "no flag changes that: vLLM cannot serve the model"),
+    ],
+)
+def test_nothing_fits_ends_with_what_to_change(query: Query, env: BackendEnv, remedy: str) -> None:
+    with pytest.raises(Refused) as error:
+        select(query, env)
+    assert str(error.value).rpartition("; ")[2].startswith(remedy)
+
+
 def test_flashinfer_takes_large_pages_for_grouped_queries_on_blackwell_only() -> None:
     flashinfer = backend("FLASHINFER")
     large = (16, 32, 64, 128, 256, 512, 1024)
