@@ -58,9 +58,11 @@ def whole_blocks(layers: Sequence[CacheLayer]) -> Reason:
                 f"to split the {layer.spec.block_size}-token blocks of {layer.name}"
             )
             return Reason(WHOLE, False, why)
-    backends = ", ".join(dict.fromkeys(layer.backend for layer in attention))
-    blocks = ", ".join(str(size) for size in sorted({layer.spec.block_size for layer in attention}))
-    return Reason(WHOLE, True, f"{backends or 'no attention backend'} runs blocks of {blocks or 'no'} tokens unsplit")
+    backends = tuple(dict.fromkeys(layer.backend for layer in attention))
+    blocks = ", ".join(f"{size:,}" for size in sorted({layer.spec.block_size for layer in attention}))
+    who = " and ".join(backends) or "no attention backend"
+    runs = "run" if len(backends) > 1 else "runs"
+    return Reason(WHOLE, True, f"{who} {runs} blocks of {blocks or 'no'} tokens unsplit")
 
 
 def sizes_in_words(sizes: Sequence[int | MultipleOf]) -> str:

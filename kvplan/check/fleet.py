@@ -246,6 +246,8 @@ def _size(node: Node, file: str, key: str) -> int:
         raise KvplanError(f"{file}, line {node.line}: {error}") from None
     if size < 0:
         raise _error(file, node.line, f"{key} {node.value} must not be negative")
+    if size >= 2**63:
+        raise _error(file, node.line, f"{key} {str(node.value)[:40]} is more than any memory holds")
     return size
 
 

@@ -473,6 +473,7 @@ def test_what_fails_by_a_limit_shows_its_figures_too(fleet):
         ),
         ("deployments:\n- name: a\n  model: m\n  capacity_loss: x", "line 4: capacity_loss 'x' must be a share"),
         ("deployments:\n- name: a\n  model: m\n  kv_cache_memory: -5", "line 4: kv_cache_memory -5 must not be"),
+        ("deployments:\n- name: a\n  model: m\n  kv_cache_memory: 9999999999GiB", "line 4: kv_cache_memory 9999999999"),
         ("deployments:\n- name: a\n  model: m\n  kv_cache_memory: []", "line 4: kv_cache_memory lists no size"),
         ("deployments:\n- name: a\n  model: m\n  gpu:", "line 4: gpu is null and no default gives it; give a value"),
         ("defaults: {gpu: null}\ndeployments:\n- name: a\n  model: m", "line 1: gpu is null and no default"),

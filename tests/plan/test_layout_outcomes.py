@@ -32,7 +32,7 @@ Layout
     yes  mixed page sizes: pages of 2,621,440 bytes
          (language_model.model.layers.0.linear_attn) to 5,242,880 bytes
          (model.layers.40.self_attn.attn)
-    yes  blocks run whole: TRITON_ATTN, FLASH_ATTN runs blocks of 1280 tokens
+    yes  blocks run whole: TRITON_ATTN and FLASH_ATTN run blocks of 1,280 tokens
          unsplit
     yes  packing costs less: without packing, the full attention group of
          model.layers.45.self_attn.attn is padded (5 groups packed against 10)"""
