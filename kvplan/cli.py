@@ -10,6 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
 import typer.core
 
@@ -156,7 +157,7 @@ def fit(
     words: Words = None,
     gpus: Annotated[
         str | None,
-        typer.Option("--gpus", metavar="NAME", help="The node's GPU.", autocompletion=offers("gpus")),
+        typer.Option("--gpus", "--gpu", metavar="NAME", help="The node's GPU.", autocompletion=offers("gpus")),
     ] = None,
     concurrency: Annotated[
         str, typer.Option("--concurrency", metavar="N", help="Requests of --max-model-len at once.")
@@ -196,10 +197,12 @@ def layers(
     drafter: Drafter = None,
     method: Method = None,
     num_speculative_tokens: DraftTokens = None,
+    engine: Engine = "vllm-0.33.0",
     offline: Offline = False,
     explain: Explain = False,
     format: Format = "text",
     output: Output = None,
+    ascii: Ascii = False,
 ) -> None:
     """What every layer caches: kind, heads, block, page bytes, backend, kernel blocks."""
     from kvplan.commands import layers as command
@@ -207,13 +210,13 @@ def layers(
     _finish(
         command.run(
             words or [],
-            _choices(gpu, method=method, offline=offline),
+            _choices(gpu, engine, offline, method=method),
             os.environ,
             drafter=drafter,
             num_speculative_tokens=num_speculative_tokens,
             explain=explain,
             format=format,
-            view=_view(output, False),
+            view=_view(output, ascii),
         ),
         output,
     )
@@ -228,6 +231,8 @@ def kernel_blocks(
     num_speculative_tokens: DraftTokens = None,
     engine: Engine = "vllm-0.33.0",
     kv_cache_layout: LayoutName = None,
+    layout_cost_check: CostCheck = "padding",
+    layout_agreement: Agreement = "strict",
     offline: Offline = False,
     format: ShortFormat = "text",
     output: Output = None,
@@ -239,7 +244,7 @@ def kernel_blocks(
     _finish(
         command.run(
             words or [],
-            _choices(gpu, engine, offline, kv_cache_layout, method=method),
+            _choices(gpu, engine, offline, kv_cache_layout, layout_cost_check, method, layout_agreement),
             os.environ,
             drafter=drafter,
             num_speculative_tokens=num_speculative_tokens,
@@ -439,14 +444,29 @@ def _with_line(words: list[str]) -> list[str]:
     return [*words[:at], "--", *words[at:]] if starts_a_server(words[at + 1]) else words
 
 
+def own_options(command: str) -> tuple[str, ...]:
+    """The options of a command that are kvplan's own."""
+    import typer.main
+
+    found = getattr(typer.main.get_command(app), "commands", {}).get(command)
+    return () if found is None else tuple(flag for param in found.params for flag in param.opts if flag[:2] == "--")
+
+
 def run() -> int:
     """Run a command and give its exit code. KvplanError for a refusal or wrong usage."""
     every = app.registered_commands
     app.registered_commands = _asked(sys.argv[1] if len(sys.argv) > 1 else None)
     try:
-        app(_with_line(sys.argv[1:]), prog_name="kvplan")
+        code = app(_with_line(sys.argv[1:]), prog_name="kvplan", standalone_mode=False)
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 0
+        code = ended.code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        asked.show()
+        code = asked.exit_code
+    except click.ClickException as error:
+        from kvplan.usage import told
+
+        raise told(error, sys.argv[1:]) from None
     finally:
         app.registered_commands = every
-    return 0
+    return code if isinstance(code, int) else 0

@@ -104,14 +104,19 @@ def open_streams() -> None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
 
 
-def guarded(run: Callable[[], int | None]) -> int | None:
-    """What ``run`` gives; a refusal or wrong usage is one sentence on stderr and exit code 2."""
+def guarded(
+    run: Callable[[], int | None], better: Callable[[KvplanError], KvplanError] = lambda error: error
+) -> int | None:
+    """What ``run`` gives; a refusal or wrong usage is one sentence on stderr and exit code 2.
+
+    ``better``: what more the command line has to say of an error.
+    """
     try:
         code = run()
         write("")
         return code
     except KvplanError as error:
-        _complain(f"kvplan: {sentence(error)}")
+        _complain(f"kvplan: {sentence(better(error))}")
         return WRONG_USAGE
     except BrokenPipeError:
         _silence()

@@ -100,14 +100,6 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(kvplan, words, sentence):
     assert err.rstrip().endswith((".", "?"))
 
 
-@pytest.mark.parametrize("words", [["nix"], ["plan", "m", "--gpu"], ["check"]])
-def test_what_typer_refuses_has_exit_code_2_too(kvplan, words):
-    code, out, err = kvplan(*words)
-    assert (code, out) == (2, "")
-    assert "Error: " in err
-    assert "Traceback" not in err
-
-
 def test_an_output_file_is_written_whole_or_not_at_all(kvplan, tmp_path):
     path = tmp_path / "plan.json"
     assert kvplan("plan", *QWEN, *BUDGET, "--format", "json", "-o", str(path)) == (0, "", "")
