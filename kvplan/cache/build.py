@@ -185,6 +185,8 @@ def check_kernel(model: Model, layer: AttentionLayer, name: str, env: BackendEnv
         why = next((what for needed, what in needs if needed), None)
     elif name.startswith("FLASH_ATTN") and is_quantized(cache_dtype) and not _reads_quantized(layer, env, cache_dtype):
         why = f"--kv-cache-dtype {cache_dtype} for heads of {layer.head_size} on {env.gpu.name}"
+    elif name.startswith("TRITON_ATTN") and cache_dtype.startswith("fp8") and env.gpu.capability < (8, 9):
+        why = f"an fp8 cache (--kv-cache-dtype {cache_dtype}; bfloat16 is supported) on {env.gpu.name}"
     elif name == "TRITON_ATTN_DIFFKV" and is_quantized(cache_dtype) and cache_dtype not in ("fp8", "fp8_e4m3"):
         why = f"--kv-cache-dtype {cache_dtype}"
     if why is not None:
