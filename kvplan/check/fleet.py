@@ -76,6 +76,8 @@ class Deployment(NamedTuple):
     """What a start-up takes of a rank besides weights and KV cache, in bytes: then the GPU gives the budget."""
     own_drafter: bool = False
     """Whether kvplan's own key names the drafter: then a DFlash drafter's trained length stands in for none."""
+    other_release: str | None = None
+    """As `kvplan.serve.Deployment.other_release`."""
 
 
 def read_fleet(root: Node, name: str) -> list[Deployment]:
@@ -123,10 +125,11 @@ def _deployment(node: Node, defaults: Mapping[str, Node], file: str) -> Deployme
     try:
         if gpu is not None:
             find(gpu, f"{file}, line {given['gpu'].line}: gpu")
-        args, error = _args(given, file, line), None
+        (args, release), error = _args(given, file, line), None
     except KvplanError as refusal:
-        args, error = None, _placed(str(refusal), given, file, line)
-    return Deployment(name, line, args, error, gpu, engine, memory, limits, tolerance, rest, "drafter" in given)
+        args, release, error = None, None, _placed(str(refusal), given, file, line)
+    own_drafter = "drafter" in given
+    return Deployment(name, line, args, error, gpu, engine, memory, limits, tolerance, rest, own_drafter, release)
 
 
 def _over(defaults: Mapping[str, Node], own: Mapping[str, Node], file: str) -> dict[str, Node]:
@@ -161,10 +164,11 @@ def _placed(error: str, given: Mapping[str, Node], file: str, line: int) -> str:
     return f"{file}, line {node.line or line}: {error}"
 
 
-def _args(given: Mapping[str, Node], file: str, line: int) -> EngineArgs:
-    env = _env(given, file)
+def _args(given: Mapping[str, Node], file: str, line: int) -> tuple[EngineArgs, str | None]:
+    """The options, and the release of an image that is another."""
+    env, release = _env(given, file), None
     if "serve" in given:
-        args = _served(_text(given, "serve", file, line) or "", env, file, given["serve"].line)
+        args, release = _served(_text(given, "serve", file, line) or "", env, file, given["serve"].line)
         options = {key: node for key, node in given.items() if key not in OWN_KEYS}
         if options:
             extra = next(iter(options))
@@ -179,17 +183,18 @@ def _args(given: Mapping[str, Node], file: str, line: int) -> EngineArgs:
     if count is not None and (type(count.value) is not int or count.value < 1):
         raise _error(file, count.line, f"num_speculative_tokens {count.value!r} must be a positive whole number")
     drafter, method = _text(given, "drafter", file, line), _text(given, "method", file, line)
-    return with_drafter(args, drafter, method, None if count is None else count.value)
+    return with_drafter(args, drafter, method, None if count is None else count.value), release
 
 
-def _served(text: str, env: Mapping[str, str], file: str, line: int) -> EngineArgs:
+def _served(text: str, env: Mapping[str, str], file: str, line: int) -> tuple[EngineArgs, str | None]:
     from kvplan.serve import planner_options, read_text
 
     deployments = read_text(text, f"{file}, line {line}", None, env)
     if len(deployments) != 1:
         raise _error(file, line, f"serve starts {len(deployments)} servers; give one to each deployment")
     found = deployments[0]
-    return engine_args(found.model or "", planner_options(found), {**env, **found.env})
+    args = engine_args(found.model or "", planner_options(found), {**env, **found.env})
+    return args, found.other_release
 
 
 def _flag(key: str, node: Node, file: str) -> list[str]:

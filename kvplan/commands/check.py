@@ -14,7 +14,7 @@ from kvplan.check.fleet import Deployment, read_fleet
 from kvplan.check.nodes import read
 from kvplan.check.outputs import FORMATS, render
 from kvplan.check.run import ERROR, HOLDS, Checked, check
-from kvplan.commands.deployment import one_of
+from kvplan.commands.deployment import in_place_of, one_of
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.errors import KvplanError
 from kvplan.files import write_whole
@@ -60,12 +60,12 @@ def run(
     known = None if update or against is not None else locks.load(beside)
     with _progress(len(deployments)) as done:
         found = check(deployments, reader, lock=known, against=against, done=done)
-    notes = _stale(known, deployments)
+    notes = _stale(known, deployments) + _releases(deployments, against)
     if update and all(each.status != ERROR for each in found):
         write_whole(beside, locks.text(_planned(found)))
-        notes = [f"{beside} holds the plans of {plural(len(found), 'deployment')}."]
+        notes += [f"{beside} holds the plans of {plural(len(found), 'deployment')}."]
     elif update:
-        notes = [f"{beside} was not written, for not every deployment can be planned."]
+        notes += [f"{beside} was not written, for not every deployment can be planned."]
     return Outcome(render(found, format, path, view, notes), _code(found))
 
 
@@ -95,6 +95,16 @@ def _stale(known: locks.Lock | None, deployments: Sequence[Deployment]) -> list[
     if not gone:
         return []
     return [f"the lock holds {', '.join(gone[:5])}, which the file does not list; --update drops what is not listed."]
+
+
+def _releases(deployments: Sequence[Deployment], against: str | None) -> list[str]:
+    """Images of another release than the rules that their deployments are planned by, a note for each tag."""
+    found: dict[str, list[str]] = {}
+    for each in deployments:
+        if each.other_release is not None:
+            words = in_place_of(against or each.engine, each.other_release)
+            found.setdefault(words, []).append(each.name)
+    return [f"{', '.join(names[:5])}{', ...' if names[5:] else ''}: by {words}." for words, names in found.items()]
 
 
 @contextmanager

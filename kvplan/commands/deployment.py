@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvplan.errors import KvplanError
 from kvplan.pipeline import AGREEMENTS, PlanRequest
 from kvplan.request import args_of, line_of, read_deployment, stage_budgets, with_drafter
 from kvplan.selection import COST_CHECKS, ENGINES
+
+if TYPE_CHECKING:
+    from kvplan.serve import Deployment
 
 CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 
@@ -70,8 +73,25 @@ def request(
         layout_agreement=one_of("--layout-agreement", choices.layout_agreement, AGREEMENTS),
         trained_draft_length=drafter is not None,
         available_memory_bytes=budgets,
-        assumed=(f"{deployment.model}, vLLM's default, as no model was given",) if deployment.model_is_default else (),
+        assumed=_assumed(deployment, choices.engine),
     )
+
+
+def _assumed(deployment: Deployment, engine: str) -> tuple[str, ...]:
+    """What the line leaves open, or says otherwise than it is planned."""
+    found = []
+    if deployment.model_is_default:
+        found.append(f"{deployment.model}, vLLM's default, as no model was given")
+    if deployment.other_release is not None:
+        found.append(in_place_of(engine, deployment.other_release))
+    return tuple(found)
+
+
+def in_place_of(engine: str, release: str) -> str:
+    """That an image of another release is planned by the rules of ``engine``."""
+    from kvplan.report.decision import engine_words
+
+    return f"the rules of {engine_words(engine)} in place of the image's {release}"
 
 
 def _outside(words: Sequence[str], choices: Choices, env: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ specification (interpolation, command and entrypoint as text or list).
 import re
 from collections.abc import Iterator, Mapping
 
-from kvplan.serve.launch import base_name, launches, of_image, of_words
+from kvplan.serve.launch import base_name, launches, of_image, of_words, within
 from kvplan.serve.marks import mark
 from kvplan.serve.scope import Scope, Value, braced
 from kvplan.serve.start import Launch
@@ -111,7 +111,7 @@ def of_manifest(document: object, scripts: Mapping[str, str], missing: list[Laun
         found = list(of_words(command + args, env)) if command else list(of_image(str(image), None, args, env))
         if not found and command:
             found = of_script(command + args, env, scripts, missing)
-        yield from found
+        yield from within(str(image), found)
 
 
 def is_served_model(node: Mapping[object, object]) -> bool:
@@ -190,7 +190,7 @@ def of_services(document: object) -> Iterator[Launch]:
         command, entrypoint = service_words(service.get("command")), service_words(service.get("entrypoint"))
         image = interpolated(service["image"]) if isinstance(service.get("image"), str) else ""
         if entrypoint:
-            yield from of_words(entrypoint + command, env)
+            yield from within(image, of_words(entrypoint + command, env))
         else:
             yield from of_image(image, None, command, env)
 

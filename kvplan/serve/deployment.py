@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kvplan.files import open_read
 from kvplan.serve.argparser import Parsed, parse
+from kvplan.serve.flags import VLLM_VERSION
 from kvplan.serve.flagtable import default_of
 from kvplan.serve.later import later_errors
 from kvplan.serve.marks import clean, is_marked, references, unmark
@@ -34,6 +35,8 @@ class Deployment(NamedTuple):
     """What vLLM refuses or drops, one sentence each."""
     model_is_default: bool = False
     """Whether no model was given, so that vLLM takes its own."""
+    other_release: str | None = None
+    """The tag of vLLM's image, where it is that of another release than VLLM_VERSION."""
 
 
 def build(launch: Launch, directory: Path | None) -> Deployment:
@@ -64,7 +67,14 @@ def build(launch: Launch, directory: Path | None) -> Deployment:
         ignored=tuple(ignored + other),
         errors=tuple(dict.fromkeys(" ".join(str(unmark(error)).split()) for error in errors)),
         model_is_default=is_default,
+        other_release=other_release(launch.image),
     )
+
+
+def other_release(image: str) -> str | None:
+    """The tag of an image of vLLM that names another release than that whose parser this is."""
+    found = re.search(r"vllm-openai[\w.-]*:(v?(\d+\.\d+\.\d+)[\w.+-]*)(@|$)", str(unmark(image))) if image else None
+    return None if found is None or found.group(2) == VLLM_VERSION else found.group(1)
 
 
 def pasted(args: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from kvplan.serve.launch import launches, of_image, of_words
+from kvplan.serve.launch import launches, of_image, of_words, within
 from kvplan.serve.scope import Scope
 from kvplan.serve.start import Launch
 from kvplan.serve.words import SH, Words
@@ -36,6 +36,10 @@ def of_dockerfile(text: str) -> Iterator[Launch]:
 
 def of_start(entrypoint: str, command: str, image: str, env: dict[str, str]) -> Iterator[Launch]:
     """The start of an entrypoint and a command: a list is words, text is a shell's line."""
+    return within(image, _of_start(entrypoint, command, image, env))
+
+
+def _of_start(entrypoint: str, command: str, image: str, env: dict[str, str]) -> Iterator[Launch]:
     first, second = listed(entrypoint), listed(command)
     if entrypoint and first is None:
         yield from launches(entrypoint, env, 1)

@@ -1,7 +1,7 @@
 """Where a command starts vLLM's server: vllm serve, python -m, a container image, or a shell inside the command."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kvplan.serve.marks import mark, unmark
 from kvplan.serve.script import Command
@@ -183,6 +183,17 @@ def of_image(
     image: str, entrypoint: str | None, tail: list[str], env: Mapping[str, str], nesting: int = 0
 ) -> Iterator[Launch]:
     """The start in a container: its command, or an image of vLLM that is given only arguments."""
+    return within(image, _in_image(image, entrypoint, tail, env, nesting))
+
+
+def within(image: str, found: Iterable[Launch]) -> Iterator[Launch]:
+    """The starts in a container, which know their image."""
+    return (launch._replace(image=image) for launch in found)
+
+
+def _in_image(
+    image: str, entrypoint: str | None, tail: list[str], env: Mapping[str, str], nesting: int
+) -> Iterator[Launch]:
     if entrypoint:
         yield from of_words([entrypoint, *tail], env, nesting)
         return

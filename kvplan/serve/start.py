@@ -11,3 +11,5 @@ class Launch(NamedTuple):
     env: dict[str, str]
     errors: list[str]
     files: dict[str, str]
+    image: str = ""
+    """The container image that it runs in, where one is named."""

@@ -61,7 +61,8 @@ def _value(data: bytes, where: str, limit: int) -> Any:
 def _advice(where: str) -> str:
     """What to do with a file that describes a deployment and no model."""
     manifest = where.lower().endswith((".yaml", ".yml", ".sh", ".service", ".env"))
-    return "; `kvplan args` reads the serve line of such a file, which can be pasted after --" if manifest else ""
+    reads = "; `kvplan args` reads the serve line of such a file and shows its model and options"
+    return f"{reads}; write the command itself after --, as in `kvplan plan -- vllm serve MODEL`" if manifest else ""
 
 
 def _parse(text: str, where: str) -> Any:

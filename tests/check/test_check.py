@@ -708,3 +708,15 @@ def test_no_file_gives_a_traceback(tree):
 @given(st.text(max_size=60))
 def test_no_text_gives_a_traceback(text):
     assert "\n" not in told(text)
+
+
+def test_an_image_of_another_release_is_planned_by_the_engines_rules_and_says_so(fleet):
+    own = {"gpu": "H200", "kv_cache_memory": "20GiB"}
+    line = "docker run --gpus all vllm/vllm-openai:{} --model Qwen/Qwen3-8B"
+    tags = {"old": "v0.18.0", "same": "v0.33.0-cu130", "latest": "latest", "pinned": "0.18.0@sha256:ab"}
+    fleet.write(*({"name": name, "serve": line.format(tag), **own} for name, tag in tags.items()))
+    notes = json.loads(fleet.run(update=True, format="json").text)["notes"]
+    assert notes[:-1] == [
+        "old: by the rules of vLLM 0.33.0 in place of the image's v0.18.0.",
+        "pinned: by the rules of vLLM 0.33.0 in place of the image's 0.18.0.",
+    ]

@@ -304,3 +304,49 @@ spec:
 """
     deployment = one(service, "service.yaml")
     assert (deployment.model, deployment.options) == ("org/m", {"max_model_len": 8192})
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "release"),
+    [
+        ("docker run vllm/vllm-openai:v0.18.0 --model org/m", "the text", "v0.18.0"),
+        ("docker run vllm/vllm-openai:v0.33.0 --model org/m", "the text", None),
+        ("docker run vllm/vllm-openai:v0.33.0-cu130@sha256:ab --model org/m", "the text", None),
+        ("docker run vllm/vllm-openai:nightly --model org/m", "the text", None),
+        ("docker run own/server:1.2.3 vllm serve org/m", "the text", None),
+        ("docker run --entrypoint vllm vllm/vllm-openai:v0.9.2 serve org/m", "the text", "v0.9.2"),
+        ("vllm serve org/m", "the text", None),
+        ("services: {a: {image: 'vllm/vllm-openai:v0.18.0', command: --model org/m}}", "c.yaml", "v0.18.0"),
+        (
+            "services: {a: {image: 'vllm/vllm-openai:v0.18.0', entrypoint: vllm serve, command: org/m}}",
+            "c.yaml",
+            "v0.18.0",
+        ),
+        (
+            "containers: [{name: a, image: 'vllm/vllm-openai:v0.20.1', command: [vllm, serve, org/m]}]",
+            "k.yaml",
+            "v0.20.1",
+        ),
+        ('FROM vllm/vllm-openai:v0.18.0\nCMD ["--model", "org/m"]', "Dockerfile", "v0.18.0"),
+        ("FROM vllm/vllm-openai:v0.18.0\nENTRYPOINT vllm serve org/m", "Dockerfile", "v0.18.0"),
+    ],
+)
+def test_an_image_of_another_release_is_known(text: str, name: str, release: str | None) -> None:
+    deployment = one(text, name)
+    assert (deployment.model, deployment.other_release, deployment.errors) == ("org/m", release, ())
+
+
+def test_a_plan_of_an_image_of_another_release_says_which_rules_it_goes_by() -> None:
+    from kvplan.commands.deployment import Choices, request
+
+    words = ["docker", "run", "vllm/vllm-openai:v0.18.0", "--model", "org/m"]
+    assert request(words, Choices("H200"), {}).assumed == ("the rules of vLLM 0.33.0 in place of the image's v0.18.0",)
+
+
+def test_a_script_or_manifest_in_place_of_a_model_is_told_what_to_write(tmp_path: Path) -> None:
+    from kvplan.sources import resolve
+
+    file = tmp_path / "start.sh"
+    file.write_text("vllm serve org/m")
+    with pytest.raises(KvplanError, match="write the command itself after --, as in `kvplan plan -- vllm serve MODEL`"):
+        resolve(str(file), offline=True)
