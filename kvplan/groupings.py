@@ -97,7 +97,7 @@ class Planner:
 def _check_size(flag: str, size: int) -> None:
     """KvplanError for what no memory can have: vLLM takes any number, and dies of it as it allocates."""
     if not 0 <= size <= _MOST_BYTES:
-        word = "negative" if size < 0 else f"more than {_MOST_BYTES}, which no tensor can hold"
+        word = "negative" if size < 0 else f"more than {_MOST_BYTES:,}, which no tensor can hold"
         raise KvplanError(f"{flag} {_cut(size)} must not be {word}.")
 
 

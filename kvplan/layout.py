@@ -35,13 +35,18 @@ def is_block_compact(layout: str) -> bool:
     return set(layout[:2]) == {"L", "B"}
 
 
-def from_name(name: str, source: str = ENVIRONMENT_VARIABLE) -> str:
-    """The layout of a name or a legacy alias. Refused, naming ``source``, for any other string."""
+def from_name(name: str, source: str = "") -> str:
+    """The layout of a name or a legacy alias. Refused for any other string, naming ``source`` or what a user sets."""
     layout = ALIASES.get(name, name)
     if layout not in LAYOUTS:
         known = ", ".join((*LAYOUTS, *ALIASES))
-        raise Refused(f"{source}={name} is no KV cache layout; choose one of {known}.")
+        raise Refused(f"{f'{source} {name}' if source else asked(name)} is no KV cache layout; choose one of {known}.")
     return layout
+
+
+def asked(name: str) -> str:
+    """A layout as a user asks for it: the variable, for which kvplan has a flag too."""
+    return f"{ENVIRONMENT_VARIABLE}={name} (--kv-cache-layout)"
 
 
 def candidates(declarations: Iterable[tuple[str, ...] | None]) -> tuple[str, ...]:
@@ -150,8 +155,8 @@ def resolve(
         layout = from_name(requested)
         if layout not in left:
             raise Refused(
-                f"{ENVIRONMENT_VARIABLE}={requested} is not a layout that this deployment can use; choose one of "
-                f"{', '.join(left)} or unset it."
+                f"{asked(requested)} is not a layout that this deployment can use; choose one of {', '.join(left)} or "
+                "leave it out."
             )
         return Resolution(layout, left, "environment", dropped)
     if connector is not None:

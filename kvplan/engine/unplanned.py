@@ -24,6 +24,7 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
 """Flag -> the values with which it changes nothing."""
 
 _COUNTS = ("block_size", "mamba_block_size", "max_num_seqs", "max_num_batched_tokens", "max_num_active_seqs")
+_MOST = 2**40
 _STATE_DTYPES = ("auto", "float32", "float16", "bfloat16")
 _OBJECTS = ("attention_config", "speculative_config", "hf_overrides", "kv_transfer_config")
 _DBO_BACKENDS = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
@@ -61,9 +62,9 @@ def _check_values(args: EngineArgs) -> None:
     for name in _COUNTS:
         value = getattr(args, name) if name in args._fields else args.additional_flags.get(name)
         if value is not None and not _is_integer(value, 1):
-            raise Refused(f"--{name.replace('_', '-')} {value!r} must be at least 1.")
+            raise Refused(f"--{name.replace('_', '-')} {value!r} must be at least 1 and at most {_MOST:,}.")
     if args.max_model_len is not None and args.max_model_len != -1 and not _is_integer(args.max_model_len, 1):
-        raise Refused(f"--max-model-len {args.max_model_len!r} must be a positive number of tokens, or auto.")
+        raise Refused(f"--max-model-len {args.max_model_len!r} must be 1 to {_MOST:,} tokens, or auto.")
     if not 0 < args.gpu_memory_utilization <= 1:
         raise Refused(f"--gpu-memory-utilization {args.gpu_memory_utilization} must be above 0 and at most 1.")
     for name in ("mamba_cache_dtype", "mamba_ssm_cache_dtype"):
@@ -78,4 +79,4 @@ def _check_values(args: EngineArgs) -> None:
 
 
 def _is_integer(value: Any, minimum: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value < 2**40
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= _MOST

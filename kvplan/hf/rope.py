@@ -108,8 +108,13 @@ def _parameters(c: Draft) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise c.error("rope_parameters", f"must be a JSON object, got {shown(value)}")
+        raise c.error(_named(c), f"must be a JSON object, got {shown(value)}")
     return {key: dict(item) if isinstance(item, Mapping) else item for key, item in value.items()}
+
+
+def _named(c: Draft) -> str:
+    """The field of the file that the parameters stand in; the older one counts where it holds something."""
+    return "rope_scaling" if c.raw.get("rope_scaling") else "rope_parameters"
 
 
 def _parts(c: Draft, parameters: dict[str, Any]) -> list[dict[str, Any]]:
@@ -138,10 +143,10 @@ def _rename_legacy(c: Draft, part: dict[str, Any]) -> None:
     kind, old = part.get("rope_type"), part.get("type")
     agreeing = kind == old or (old, kind) in (("su", "longrope"), ("mrope", "default"))
     if kind is not None and old is not None and not agreeing:
-        raise c.error("rope_parameters", f"has rope_type {shown(kind)} and type {shown(old)}; keep one of them")
+        raise c.error(_named(c), f"has rope_type {shown(kind)} and type {shown(old)}; keep one of them")
     kind = kind if kind is not None else old
     if kind == "mrope" and "mrope_section" not in part:
-        raise c.error("rope_parameters", "of type mrope needs an mrope_section")
+        raise c.error(_named(c), "of type mrope needs an mrope_section")
     names = {"su": "longrope", "mrope": "default", "telechat3-yarn": "yarn"}
     if kind is not None:
         part["rope_type"] = names.get(kind, kind) if isinstance(kind, str) else kind
@@ -150,10 +155,10 @@ def _rename_legacy(c: Draft, part: dict[str, Any]) -> None:
 def _check(c: Draft, part: dict[str, Any]) -> None:
     kind = part.get("rope_type")
     if not isinstance(kind, str):
-        raise c.error("rope_parameters", f"must name a rope_type, got {shown(kind)}")
+        raise c.error(_named(c), f"must name a rope_type, got {shown(kind)}")
     missing = [key for key in _REQUIRED.get(kind, ()) if key not in part]
     if missing:
-        raise c.error("rope_parameters", f"of type {kind} lacks {', '.join(missing)}")
+        raise c.error(_named(c), f"of type {kind} lacks {', '.join(missing)}")
     _check_theta(c, part)
     size = c.given.get("head_dim") or c.get("head_dim")  # the file's wins in the end, whatever the class computes
     factor = part.get("partial_rotary_factor", 1.0)

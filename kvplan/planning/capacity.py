@@ -189,7 +189,7 @@ def shortage(needed: int, budget: int, longest: int, max_model_len: int) -> str 
         return None
     fits = f", which hold at most {longest} tokens" if longest > 0 else ", which do not hold a single token"
     alike = in_gib(needed) == in_gib(budget)
-    short = f" ({needed - budget} bytes less)" if alike else ""
+    short = f" ({needed - budget:,} bytes less)" if alike else ""
     return (
         f"one request of max_model_len {max_model_len} needs {in_gib(needed)} GiB of KV cache and "
         f"{in_gib(budget)} GiB are available besides the null block{short}{fits}"

@@ -109,12 +109,15 @@ def test_an_environment_that_is_no_candidate_is_refused() -> None:
     with pytest.raises(Refused) as error:
         resolve(HEADS_FIRST, [PLAIN], requested="NHD")
     assert str(error.value) == (
-        "VLLM_KV_CACHE_LAYOUT=NHD is not a layout that this deployment can use; choose one of LBHNC, BLHNC or unset it."
+        "VLLM_KV_CACHE_LAYOUT=NHD (--kv-cache-layout) is not a layout that this deployment can use; choose one of "
+        "LBHNC, BLHNC or leave it out."
     )
 
 
 def test_a_name_that_is_no_layout_is_refused() -> None:
-    with pytest.raises(Refused, match="VLLM_KV_CACHE_LAYOUT=hnd is no KV cache layout; choose one of LBHNC, LBNHC, "):
+    with pytest.raises(
+        Refused, match=r"VLLM_KV_CACHE_LAYOUT=hnd \(--kv-cache-layout\) is no KV cache layout; choose one of LBHNC, "
+    ):
         from_name("hnd")
 
 

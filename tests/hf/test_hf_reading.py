@@ -192,8 +192,8 @@ def test_vllms_own_classes_read_these_numbers(id: str, expected: dict[str, Any])
         ({"model_type": "qwen3", "num_hidden_layers": 2, "layer_types": [F]}, "layer_types has 1 entries for"),
         ({"model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["magic"]}, "layer_types[0] must be one of"),
         ({"model_type": "gemma3", "text_config": []}, "text_config must be a JSON object"),
-        ({"model_type": "llama", "rope_scaling": {"type": "linear"}}, "rope_parameters of type linear lacks factor"),
-        ({"model_type": "llama", "rope_scaling": "linear"}, "rope_parameters must be a JSON object"),
+        ({"model_type": "llama", "rope_scaling": {"type": "linear"}}, "rope_scaling of type linear lacks factor"),
+        ({"model_type": "llama", "rope_scaling": "linear"}, "rope_scaling must be a JSON object"),
         ({"model_type": "nemotron_h", "hybrid_override_pattern": "MX"}, "hybrid_override_pattern must be made of"),
         ({"model_type": "jamba", "attn_layer_offset": 9}, "attn_layer_offset must be below attn_layer_period (8)"),
         (

@@ -57,11 +57,11 @@ def test_weights_that_are_too_many_are_said_whatever_the_blocks(monkeypatch, cap
         (["--num-gpu-blocks-override", "-1"], "--num-gpu-blocks-override -1 must not be negative."),
         (
             ["--kv-cache-memory-bytes", str(2**63)],
-            f"--kv-cache-memory-bytes {2**63} must not be more than {2**63 - 1}, which no tensor can hold.",
+            f"--kv-cache-memory-bytes {2**63} must not be more than {2**63 - 1:,}, which no tensor can hold.",
         ),
         (
             ["--num-gpu-blocks-override", "1" + "0" * 320],
-            "--num-gpu-blocks-override of more than 40 digits must not be more than 9223372036854775807",
+            "--num-gpu-blocks-override of more than 40 digits must not be more than 9,223,372,036,854,775,807",
         ),
     ],
 )
@@ -76,7 +76,9 @@ def test_the_null_block_explains_a_budget_as_large_as_the_request():
     words = ("meta-llama/Llama-3.1-70B-Instruct", "--kv-cache-memory-bytes", "40GiB")
     error = loaded(*words)[0].plans["main"].error
     assert error is not None
-    assert "needs 40.0 GiB of KV cache and 40.0 GiB are available besides the null block (5242880 bytes less)" in error
+    assert (
+        "needs 40.0 GiB of KV cache and 40.0 GiB are available besides the null block (5,242,880 bytes less)" in error
+    )
 
 
 def test_numbers_of_requests_are_named_with_their_longest_context(monkeypatch, capsys):
