@@ -45,7 +45,7 @@ def select_common_block_size(block_size: int, declared: Sequence[tuple[str, Kern
             return size
     told = "; ".join(f"{name} takes {in_words(sizes)}" for name, sizes in dict(declared).items())
     raise Refused(
-        f"no kernel block divides blocks of {block_size} tokens for every attention backend of the group ({told}); "
+        f"no kernel block divides blocks of {block_size:,} tokens for every attention backend of the group ({told}); "
         "set another --block-size or --attention-backend."
     )
 
@@ -120,7 +120,7 @@ def _padded_page(spec: Spec) -> int | None:
 
 def _padded_cannot_split(spec: Spec, kernel_block_size: int) -> str:
     return (
-        f"padded KV cache pages of {spec.block_size} tokens cannot be split into kernel blocks of {kernel_block_size}; "
+        f"padded KV cache pages of {spec.block_size:,} tokens cannot be split into kernel blocks of {kernel_block_size}; "
         f"set --block-size {kernel_block_size} or another --attention-backend."
     )
 
@@ -310,15 +310,15 @@ def _check_view(placement: Placement, kernel_block_size: int, layout: str) -> No
         dense = spec.unpadded_page_size_bytes
         if placement.block_stride != dense:
             raise Refused(
-                f"KV cache layout {layout} keeps blocks of {placement.block_stride} bytes for pages of {dense}, so "
-                f"blocks of {spec.block_size} tokens cannot be split into kernel blocks of {kernel_block_size}; "
+                f"KV cache layout {layout} keeps blocks of {placement.block_stride:,} bytes for pages of {dense:,}, so "
+                f"blocks of {spec.block_size:,} tokens cannot be split into kernel blocks of {kernel_block_size}; "
                 f"{_UNSPLIT}."
             )
         if _padded_page(spec) is not None:
             raise Refused(_padded_cannot_split(spec, kernel_block_size))
         if dense % ratio:
             raise Refused(
-                f"pages of {dense} bytes do not divide into {ratio} equal kernel blocks; set --block-size "
+                f"pages of {dense:,} bytes do not divide into {ratio} equal kernel blocks; set --block-size "
                 f"{kernel_block_size}."
             )
     element = size_of(spec.dtype)

@@ -55,7 +55,7 @@ def whole_blocks(layers: Sequence[CacheLayer]) -> Reason:
         if not takes_whole(layer):
             why = (
                 f"{layer.backend} takes kernel blocks of {sizes_in_words(layer.kernel_block_sizes)}, so it would have "
-                f"to split the {layer.spec.block_size}-token blocks of {layer.name}"
+                f"to split the {layer.spec.block_size:,}-token blocks of {layer.name}"
             )
             return Reason(WHOLE, False, why)
     backends = tuple(dict.fromkeys(layer.backend for layer in attention))

@@ -97,7 +97,7 @@ def resolve_max_model_len(
         return int(length)
     if requested > length and not _allowed_beyond(text, requested, env):
         raise Refused(
-            f"{flag} {requested} is more than the {int(length)} tokens that {text.where} allows ({key}); "
+            f"{flag} {requested} is more than the {int(length):,} tokens that {text.where} allows ({key}); "
             "ask for less, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 if the model can take it."
         )
     return requested

@@ -90,7 +90,7 @@ class Config:
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(key, f"must be an integer, got {shown(value)}")
         if not minimum <= value <= maximum:
-            raise self.error(key, f"must be between {minimum} and {maximum}, got {shown(value)}")
+            raise self.error(key, f"must be between {minimum:,} and {maximum:,}, got {shown(value)}")
         return value
 
     def number(
@@ -103,7 +103,7 @@ class Config:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
             raise self.error(key, f"must be a number, got {shown(value)}")
         if not minimum <= value <= maximum:
-            raise self.error(key, f"must be between {minimum:g} and {maximum:g}, got {shown(value)}")
+            raise self.error(key, f"must be between {minimum:,.15g} and {maximum:,.15g}, got {shown(value)}")
         return float(value)
 
     def boolean(self, key: str, default: Any = _MISSING) -> bool:

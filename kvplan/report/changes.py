@@ -50,16 +50,19 @@ def _drafter(deployment: Deployment) -> str:
 
 def _options(before: Deployment, after: Deployment) -> str:
     parts = [
-        f"{name} {_shown(new)} instead of {_shown(old)}"
+        f"{name} {_shown(name, new)} instead of {_shown(name, old)}"
         for name, (old, new) in changed_options(before, after).items()
         if name not in _SHOWN_ELSEWHERE
     ]
     return f"options: {', '.join(parts)}" if parts else ""
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
+    """An option's value: bytes as a size, other counts with separators."""
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value)) or "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return size(value) if name.endswith("_bytes") else number(value)
     return "none" if value is None else str(value)
 
 

@@ -129,13 +129,13 @@ def _grown(rules: Rules, spec: Spec, page: int, largest: int, backend: str) -> S
     elif rules.pages != "scaled" and backend in _STRIDED:
         return _checked(rules, spec.rebuilt(page_size_padded=largest), largest)
     raise CannotPlan(
-        f"vLLM {rules.release} cannot bring a {spec.kind} page of {page} bytes to the largest page of {largest} bytes"
+        f"vLLM {rules.release} cannot bring a {spec.kind} page of {page:,} bytes to the largest page of {largest:,} bytes"
     )
 
 
 def _checked(rules: Rules, spec: AttentionSpec, largest: int) -> AttentionSpec:
     if spec.page_size_bytes != largest:
-        raise CannotPlan(f"vLLM {rules.release} cannot bring a padded {spec.kind} page to {largest} bytes")
+        raise CannotPlan(f"vLLM {rules.release} cannot bring a padded {spec.kind} page to {largest:,} bytes")
     return spec
 
 

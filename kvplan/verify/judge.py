@@ -276,7 +276,7 @@ def _layout(reading: LogReading, result: Result, rules: Rules) -> tuple[str, tup
 
 def _length_note(result: Result, found: Deployment) -> tuple[str, ...]:
     if result.config.max_model_len != found.max_model_len:
-        return (f"0.33.0 would cut max_model_len to {result.config.max_model_len}; the log's is planned.",)
+        return (f"0.33.0 would cut max_model_len to {result.config.max_model_len:,}; the log's is planned.",)
     return ()
 
 

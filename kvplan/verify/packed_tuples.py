@@ -63,7 +63,7 @@ def _padded(part: LayerSet, pages: Sequence[int]) -> LayerSet:
         page = page_size(spec)
         target = next((size for size in pages if size >= page), None)
         if target is None:
-            raise CannotPlan(f"a window page of {page} bytes is larger than every whole-context page")
+            raise CannotPlan(f"a window page of {page:,} bytes is larger than every whole-context page")
         return spec if target == page or not isinstance(spec, AttentionSpec) else _to_page(spec, target)
 
     return part.mapped(padded)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvplan.logs.rules import source_of
 from kvplan.report.lines import wrap
-from kvplan.report.numbers import plural
+from kvplan.report.numbers import concurrency, plural
 from kvplan.report.style import VIEW, View
 from kvplan.verify.judge import Verdict
 from kvplan.verify.lines import Line
@@ -171,7 +171,7 @@ def _what_was_read(verdict: Verdict) -> list[str]:
 def _table(lines: tuple[Line, ...]) -> list[str]:
     rows = [
         ("", "log", "plan", ""),
-        *((_TITLES[line.what], _cell(line.log), _planned(line), _mark(line)) for line in lines),
+        *((_TITLES[line.what], _cell(line.log, line.what), _planned(line), _mark(line)) for line in lines),
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     return [f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]
@@ -183,10 +183,13 @@ def _mark(line: Line) -> str:
 
 def _planned(line: Line) -> str:
     """The plan's value; nothing where none was made for the line."""
-    return "" if line.agrees is None and line.plan is None else _cell(line.plan)
+    return "" if line.agrees is None and line.plan is None else _cell(line.plan, line.what)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, what: str) -> str:
+    """A value as vLLM prints it."""
+    if what == "max_concurrency" and isinstance(value, float):
+        return concurrency(value)
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if value is None:

@@ -51,7 +51,7 @@ def derived(config: EngineConfig, target: Source, drafter: Source | None) -> Der
     more = loaded_bytes(config.quantization, checkpoint) - stored
     if not more:
         return Derived(found, checkpoint.where)
-    size = f"{abs(more)} bytes {'more' if more > 0 else 'less'}"
+    size = f"{abs(more):,} bytes {'more' if more > 0 else 'less'}"
     difference = f"by {checkpoint.where}, the checkpoint has {size} than these load"
     return Derived(found, None, difference if stored else "")
 

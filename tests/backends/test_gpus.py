@@ -79,7 +79,7 @@ def test_a_capability_with_memory_is_any_gpu_of_it() -> None:
         ("8.6:0", "--gpu 8.6:0: the memory after the colon must be 1 to 4096 GiB."),
         ("8.6:x", "--gpu 8.6:x: the memory after the colon must be 1 to 4096 GiB."),
         ("8.", "--gpu 8. is no compute capability that kvplan knows; choose one of "),
-        ("", "--gpu  is not a GPU that kvplan knows; did you mean A100 40GB, A100 80GB, A10, "),
+        ("", "--gpu '' is not a GPU that kvplan knows; did you mean A100 40GB, A100 80GB, A10, "),
     ],
 )
 def test_what_is_no_gpu(spelling: str, sentence: str) -> None:

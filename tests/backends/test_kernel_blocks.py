@@ -174,7 +174,9 @@ def test_packed_token_caches_cannot_be_split() -> None:
 def test_padded_pages_cannot_be_split() -> None:
     padded = FULL._replace(page_size_padded=FULL.page_size_bytes + 512)
     found = bind("LBHNC", 8 * padded.page_size_bytes, [layer("a", padded)])
-    assert found.cache_views.startswith("KV cache layout LBHNC keeps blocks of 1049088 bytes for pages of 1048576, so ")
+    assert found.cache_views.startswith(
+        "KV cache layout LBHNC keeps blocks of 1,049,088 bytes for pages of 1,048,576, so "
+    )
     same = FULL._replace(page_size_padded=FULL.page_size_bytes)
     assert bind("LBHNC", 8 * same.page_size_bytes, [layer("a", same)]).cache_views.startswith("padded KV cache pages ")
 

@@ -193,7 +193,7 @@ def test_glm_moe_dsa_leaves_another_drafters_cache_at_the_model_dtype() -> None:
         (LLAMA, EAGLE3, {"method": "eagle3", "num_speculative_tokens": 1, "draft_tensor_parallel_size": 2},
          "must be 1 or the target's size 1"),
         (LLAMA, EAGLE3, {"method": "eagle3", "num_speculative_tokens": 1, "max_model_len": 4096},
-         "max_model_len 4096 is more than the 2048"),
+         "max_model_len 4096 is more than the 2,048"),
         (LLAMA, {**EAGLE3, "n_predict": 3}, {"method": "eagle3", "num_speculative_tokens": 4}, "not a multiple of"),
         (DEEPSEEK, DEEPSEEK, {"method": "mtp"}, "fails on an MTP drafter without a count"),
         (LLAMA, {**LLAMA, "vocab_size": 5}, {"num_speculative_tokens": 1}, "vocab_size 5 is not the target's 128256"),

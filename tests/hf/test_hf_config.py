@@ -39,7 +39,7 @@ def test_a_whole_float_is_an_integer_and_true_is_none() -> None:
 @pytest.mark.parametrize(
     ("read", "value", "says"),
     [
-        (lambda c: c.integer("a"), 0, "a must be between 1 and 1099511627776, got 0"),
+        (lambda c: c.integer("a"), 0, "a must be between 1 and 1,099,511,627,776, got 0"),
         (lambda c: c.integer("a"), -1, "a must be between 1 and"),
         (lambda c: c.integer("a"), 2**50, "a must be between 1 and"),
         (lambda c: c.integer("a"), 1.5, "a must be an integer, got 1.5"),

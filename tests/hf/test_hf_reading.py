@@ -188,7 +188,7 @@ def test_vllms_own_classes_read_these_numbers(id: str, expected: dict[str, Any])
         ({"model_type": "llama", "num_hidden_layers": 32.0}, "num_hidden_layers must be an integer, got 32.0"),
         ({"model_type": "llama", "num_attention_heads": 0}, "num_attention_heads must be between 1 and"),
         ({"model_type": "llama", "hidden_size": 100, "num_attention_heads": 7}, "hidden_size must be a multiple of"),
-        ({"model_type": "gemma2", "num_hidden_layers": 10**9}, "num_hidden_layers must be between 1 and 20000"),
+        ({"model_type": "gemma2", "num_hidden_layers": 10**9}, "num_hidden_layers must be between 1 and 20,000"),
         ({"model_type": "qwen3", "num_hidden_layers": 2, "layer_types": [F]}, "layer_types has 1 entries for"),
         ({"model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["magic"]}, "layer_types[0] must be one of"),
         ({"model_type": "gemma3", "text_config": []}, "text_config must be a JSON object"),

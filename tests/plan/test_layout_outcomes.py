@@ -65,7 +65,7 @@ Layout
          (language_model.model.layers.0.linear_attn) to 5,242,880 bytes
          (model.layers.40.self_attn.attn)
     no   blocks run whole: FLASHINFER takes kernel blocks of 16, 32, 64, 128,
-         256, 512 or 1024 tokens, so it would have to split the 1280-token
+         256, 512 or 1024 tokens, so it would have to split the 1,280-token
          blocks of language_model.model.layers.3.self_attn.attn
     yes  packing costs less: without packing, the full attention group of
          model.layers.45.self_attn.attn is padded (5 groups packed against 10)

@@ -268,6 +268,15 @@ def test_documents_of_which_one_has_a_budget_are_not_compared_in_tokens() -> Non
     )
 
 
+def test_changed_options_are_told_in_units() -> None:
+    before, after = (json.loads(to_json(to_document(found))) for found in (qwen(), qwen_dflash()))
+    before["options"].update(kv_cache_memory_bytes=60 * 2**30, max_num_batched_tokens=16384)
+    after["options"].update(kv_cache_memory_bytes=20 * 2**30, max_num_batched_tokens=8192)
+    text = " ".join(compare_text(compare_document.compare_documents(before, after, ("a.json", "b.json"))).split())
+    assert "kv_cache_memory_bytes 20.0 GiB instead of 60.0 GiB" in text
+    assert "max_num_batched_tokens 8,192 instead of 16,384" in text
+
+
 @pytest.mark.parametrize("columns", [60, 70, 80, 100, 160])
 def test_a_narrow_comparison_keeps_tokens_and_change_and_explains_no_column_that_it_lacks(columns: int) -> None:
     lines = compare_text(compare(qwen(), [qwen_dflash()]), View(columns)).splitlines()

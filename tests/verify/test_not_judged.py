@@ -95,3 +95,8 @@ def test_an_attention_block_is_judged_whatever_the_batch_is():
     assert lines_of(verdict)[1][3] is None
     assert verdict.first_cause is not None
     assert verdict.first_cause.startswith("The attention block differs (1,152 tokens in the log, 832 in the plan)")
+
+
+def test_a_concurrency_is_shown_with_the_decimals_that_vllm_prints():
+    log = start_up("0.9.2", "Qwen/Qwen3-8B", length=40960, gib=18.69, tokens=136080, concurrency="3.30")
+    assert "  maximum concurrency       3.30     3.32  DIFFERS\n" in verify_text(verdict_of(log))
