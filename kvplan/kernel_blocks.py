@@ -120,8 +120,8 @@ def _padded_page(spec: Spec) -> int | None:
 
 def _padded_cannot_split(spec: Spec, kernel_block_size: int) -> str:
     return (
-        f"padded KV cache pages of {spec.block_size:,} tokens cannot be split into kernel blocks of {kernel_block_size}; "
-        f"set --block-size {kernel_block_size} or another --attention-backend."
+        f"padded KV cache pages of {spec.block_size:,} tokens cannot be split into kernel blocks of "
+        f"{kernel_block_size}; set --block-size {kernel_block_size} or another --attention-backend."
     )
 
 

@@ -129,7 +129,8 @@ def _grown(rules: Rules, spec: Spec, page: int, largest: int, backend: str) -> S
     elif rules.pages != "scaled" and backend in _STRIDED:
         return _checked(rules, spec.rebuilt(page_size_padded=largest), largest)
     raise CannotPlan(
-        f"vLLM {rules.release} cannot bring a {spec.kind} page of {page:,} bytes to the largest page of {largest:,} bytes"
+        f"vLLM {rules.release} cannot bring a {spec.kind} page of {page:,} bytes to the largest page of {largest:,} "
+        "bytes"
     )
 
 

@@ -48,7 +48,7 @@ def test_auto_starts_from_the_derived_length() -> None:
 
 
 def test_more_than_the_config_allows_is_refused_by_flag_and_field() -> None:
-    with pytest.raises(Refused, match=r"--max-model-len 200000 is more than the 131,072 .* \(max_position_embeddings\)"):
+    with pytest.raises(Refused, match=r"200000 is more than the 131,072 .* \(max_position_embeddings\)"):
         resolved(max_model_len=200000)
 
 
