@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from kvplan import gpus
 from kvplan.check import lock as locks
 from kvplan.check.case import Case, Reader
 from kvplan.check.figures import Figures
@@ -18,7 +19,9 @@ from kvplan.commands.deployment import in_place_of, one_of
 from kvplan.commands.outcome import DOES_NOT_FIT, FITS, Outcome
 from kvplan.errors import KvplanError
 from kvplan.files import write_whole
-from kvplan.report.numbers import plural
+from kvplan.gpus import Gpu
+from kvplan.pipeline import DEFAULT_GPU
+from kvplan.report.numbers import gib, plural
 from kvplan.report.style import VIEW, View
 from kvplan.selection import ENGINES
 
@@ -60,7 +63,7 @@ def run(
     known = None if update or against is not None else locks.load(beside)
     with _progress(len(deployments)) as done:
         found = check(deployments, reader, lock=known, against=against, done=done)
-    notes = _stale(known, deployments) + _releases(deployments, against)
+    notes = _stale(known, deployments) + _releases(deployments, against) + _beyond(found)
     if update and all(each.status != ERROR for each in found):
         write_whole(beside, locks.text(_planned(found)))
         notes += [f"{beside} holds the plans of {plural(len(found), 'deployment')}."]
@@ -105,6 +108,25 @@ def _releases(deployments: Sequence[Deployment], against: str | None) -> list[st
             words = in_place_of(against or each.engine, each.other_release)
             found.setdefault(words, []).append(each.name)
     return [f"{', '.join(names[:5])}{', ...' if names[5:] else ''}: by {words}." for words, names in found.items()]
+
+
+def _beyond(found: Sequence[Checked]) -> list[str]:
+    """Deployments whose given budget is more than their GPUs have, a note for each GPU: vLLM does not check it."""
+    beyond: dict[Gpu, list[str]] = {}
+    for each in found:
+        if each.case is None or each.figures is None:
+            continue
+        gpu = gpus.find(each.case.gpu or DEFAULT_GPU)
+        stages = each.case.args.pipeline_parallel_size
+        pool = (each.figures.num_blocks or 0) * (each.figures.bytes_per_block or 0)
+        if gpu.usable_memory_bytes is not None and pool > stages * gpu.usable_memory_bytes:
+            beyond.setdefault(gpu, []).append(each.deployment.name)
+    return [
+        f"{', '.join(names[:5])}{', ...' if names[5:] else ''}: the KV cache alone is more than the "
+        f"{gib(gpu.usable_memory_bytes or 0)} that one {gpu.name} has for CUDA; vLLM takes such a budget, and runs out "
+        "of memory as it allocates it."
+        for gpu, names in beyond.items()
+    ]
 
 
 @contextmanager
