@@ -35,7 +35,10 @@ def run(
     count = None if num_speculative_tokens is None else positive("--num-speculative-tokens", num_speculative_tokens)
     if choices.gpu is None:
         raise KvplanError("--gpus is missing: name the node's GPU, such as --gpus H200.")
-    gpus.find(choices.gpu, "--gpus")
+    if gpus.find(choices.gpu, "--gpus").usable_memory_bytes is None:
+        raise KvplanError(
+            f"--gpus {choices.gpu}: how much memory CUDA reports of it is not known; name one that `kvplan gpus` lists."
+        )
     from kvplan.fitting import SEARCHED, fitting
     from kvplan.inputs import read
 

@@ -25,8 +25,8 @@ def fit_text(found: Fitting, view: View = VIEW) -> str:
 def _lines(found: Fitting, view: View) -> Iterator[str]:
     yield from wrap(_sentence(found), view.columns)
     yield ""
-    columns = [Column("GPUs", keep=1), Column("flags", right=False, keep=1), Column("weights", keep=1)]
-    columns += [Column("KV budget", keep=1), Column("requests", keep=1), Column("at least", keep=1)]
+    columns = [Column("GPUs", keep=9), Column("flags", right=False, keep=9), Column("weights", keep=1)]
+    columns += [Column("KV budget", keep=2), Column("requests", keep=9), Column("at least", keep=9)]
     yield from table(columns, [_row(found, one) for one in found.tried], view.columns, view.glyphs.ellipsis)
     for why in dict.fromkeys(one.why for one in found.tried if one.why):
         where = ", ".join(_flags(found, one) for one in found.tried if one.why == why)

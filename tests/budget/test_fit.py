@@ -67,6 +67,7 @@ def test_the_text_names_the_flags_and_why_others_do_not_do(monkeypatch, capsys):
         (["Qwen/Qwen3-8B", "--gpus", "H200", "--concurrency", "0"], "--concurrency '0' must be a positive"),
         (["Qwen/Qwen3-8B", "--gpus", "A100"], "--gpus A100 is not a GPU that kvplan knows; did you mean A100 40GB or"),
         (["Qwen/Qwen3-8B", "--gpus", "H200,B200"], "--gpus H200,B200 is not a GPU that kvplan knows"),
+        (["Qwen/Qwen3-8B", "--gpus", "8.6:48"], "--gpus 8.6:48: how much memory CUDA reports of it is not known; name"),
         (["nope/nope", "--gpus", "H200"], "nope/nope: not a path, not bundled"),
         (["Qwen/Qwen3-8B", "--gpus", "H200", "--max-model-len", "10000000"], "--max-model-len 10000000 is more than"),
         (["Qwen/Qwen3-8B", "--gpus", "H200", "--max-model-len", "auto"], "--max-model-len auto shortens the requests"),
@@ -133,3 +134,9 @@ def test_sequences_that_are_fewer_than_the_load_are_the_reason(monkeypatch, caps
     assert "raise it to 32\n" in out
     _, out, _ = fit(monkeypatch, capsys, *words)
     assert "  - --max-num-seqs 1024 is vLLM's default here, and a start-up takes memory for\n" in out
+
+
+def test_a_narrow_table_keeps_the_flags_and_the_requests(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "45")
+    _, out, _ = fit(monkeypatch, capsys, "Qwen/Qwen3-8B", "--gpus", "H200")
+    assert "\n     1  -tp 1 -pp 1  110.92 GiB        19        19\n" in out
