@@ -45,5 +45,5 @@ def test_modules_attend_densely_where_the_last_layer_does(tmp_path: Path) -> Non
 
 def test_an_absurd_number_of_modules_is_refused(tmp_path: Path) -> None:
     config = {**CONFIG, "num_nextn_predict_layers": 10**6}
-    with pytest.raises(KvplanError, match="num_nextn_predict_layers must be between 0 and 1024"):
+    with pytest.raises(KvplanError, match="num_nextn_predict_layers must be between 0 and 1,024"):
         draft_rows(tmp_path, config, "H200", speculative={"method": "mtp", "num_speculative_tokens": 1})
