@@ -32,6 +32,7 @@ from kvplan.options import (
     Offline,
     Output,
     ShortFormat,
+    TableFormat,
     Verbose,
     Words,
     offers,
@@ -234,7 +235,7 @@ def kernel_blocks(
     layout_cost_check: CostCheck = "padding",
     layout_agreement: Agreement = "strict",
     offline: Offline = False,
-    format: ShortFormat = "text",
+    format: TableFormat = "text",
     output: Output = None,
     ascii: Ascii = False,
 ) -> None:
@@ -268,7 +269,7 @@ def verify(
     gpu: GpuName = None,
     engine: Engine = "vllm-0.33.0",
     offline: Offline = False,
-    format: ShortFormat = "text",
+    format: TableFormat = "text",
     output: Output = None,
 ) -> None:
     """Does a vLLM start-up log agree with the plan, and if not, what differs first."""
@@ -375,11 +376,11 @@ def models(format: ShortFormat = "text", output: Output = None) -> None:
 
 
 @app.command()
-def gpus(format: ShortFormat = "text", output: Output = None) -> None:
+def gpus(format: TableFormat = "text", output: Output = None) -> None:
     """The bundled GPUs: compute capability, memory, device name."""
     from kvplan.commands.lists import gpus as command
 
-    _finish(command(format), output)
+    _finish(command(format, _view(output, False)), output)
 
 
 def _choices(

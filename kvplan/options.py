@@ -87,6 +87,7 @@ Format = Annotated[
     ),
 ]
 ShortFormat = Annotated[str, typer.Option("--format", show_default=False, help="text (default) or json.")]
+TableFormat = Annotated[str, typer.Option("--format", show_default=False, help="text (default), json or csv.")]
 Output = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of stdout.")
 ]

@@ -11,7 +11,7 @@ from kvplan.pipeline import plan
 from kvplan.report.kernel_text import kernel_document, kernel_text
 from kvplan.report.style import VIEW, View
 
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "csv")
 
 
 def run(
@@ -34,4 +34,8 @@ def run(
         from kvplan.report.document import to_json
 
         return Outcome(to_json(kernel_document(result, bound)), code)
+    if format == "csv":
+        from kvplan.report.csv import kernel_csv
+
+        return Outcome(kernel_csv(kernel_document(result, bound)["attention_groups"]), code)
     return Outcome(kernel_text(result, bound, view), code)

@@ -16,7 +16,7 @@ from kvplan.selection import ENGINES
 from kvplan.verify.judge import Wanted, judge
 from kvplan.verify.report import verify_document, verify_text
 
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "csv")
 
 
 def read(path: str) -> LogReading:
@@ -72,4 +72,8 @@ def run(
         from kvplan.report.document import to_json
 
         return Outcome(to_json(verify_document(verdict)), verdict.exit_code)
+    if format == "csv":
+        from kvplan.report.csv import lines_csv
+
+        return Outcome(lines_csv(verdict.lines), verdict.exit_code)
     return Outcome(verify_text(verdict, view), verdict.exit_code)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
 from kvplan.comparison import Comparison, Deployment, Row, bytes_per_request, deployment_of
+from kvplan.gpus import Gpu
 from kvplan.result import CATEGORIES, Plan, Result
 
 _DEPLOYMENT = ("model", "drafter", "method", "num_speculative_tokens", "engine", "gpu")
@@ -85,6 +86,40 @@ def layers_csv(result: Result) -> str:
 
     found = layer_documents(result)
     return _text(_LAYER, ([dumps(v) if isinstance(v := each[key], list) else v for key in _LAYER] for each in found))
+
+
+def gpus_csv(gpus: Iterable[Gpu]) -> str:
+    """A line for each GPU, under the names of the JSON document; the capability as ``9.0``."""
+    cells = ([".".join(map(str, v)) if isinstance(v, tuple) else v for v in gpu] for gpu in gpus)
+    return _text(Gpu._fields, cells)
+
+
+_KERNEL = (
+    "group",
+    "layers",
+    "backend",
+    "block_size",
+    "kernel_block_size",
+    "kernel_blocks_per_block",
+    "kernel_block_stride",
+    "kernel_page_bytes",
+    "mode",
+)
+
+
+def kernel_csv(groups: Iterable[Mapping[str, Any]]) -> str:
+    """A line for each of the document's attention groups, with the number of its layers."""
+    return _text(_KERNEL, ([len(v) if isinstance(v := each[key], list) else v for key in _KERNEL] for each in groups))
+
+
+def lines_csv(lines: Iterable[Sequence[Any]]) -> str:
+    """A line for each number that a start-up log has; ``agrees`` is empty where it is not judged."""
+    cells = ([";".join(map(str, v)) if isinstance(v, list) else _truth(v) for v in line] for line in lines)
+    return _text(("what", "log", "plan", "agrees", "reason"), cells)
+
+
+def _truth(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _change(row: Row, is_baseline: bool) -> Any:

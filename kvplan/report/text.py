@@ -8,7 +8,7 @@ from kvplan.prefix_hits import shortest_hit
 from kvplan.report import capacity, diagram, kinds, padding
 from kvplan.report.capacity_text import capacity_lines, length_words, request_lines
 from kvplan.report.decision import decide, engine_words, error_words, gpus, stages_words, with_separators
-from kvplan.report.lines import Column, table, wrap
+from kvplan.report.lines import Column, table, titles, wrap
 from kvplan.report.numbers import number, plural, share, size
 from kvplan.report.style import VIEW, View
 from kvplan.result import Plan, Result
@@ -165,23 +165,27 @@ def same_plan(a: Plan, b: Plan) -> bool:
     )
 
 
+_GROWING = "growing padding"
+
+
 def _groupings(result: Result, view: View) -> list[str]:
     columns = [
         Column("  grouping", right=False, keep=9),
-        Column("layout", right=False, keep=5),
-        Column("groups", keep=9),
-        Column("block", keep=9),
-        Column("growing padding", keep=8),
-        Column("blocks/request", keep=9),
-        Column("request", keep=6),
+        Column("layout", right=False, keep=2),
+        Column("groups", keep=5),
+        Column("block", keep=7),
+        Column(_GROWING, keep=4),
+        Column("blocks/request", keep=6),
+        Column("request", keep=3),
         Column("tokens", keep=9),
     ]
     alike = _alike(result)
     rows = [grouping_row(" = ".join(n), result.plans[_shown(n, result)], result.selected in n) for n in alike]
     lines = table(columns, rows, view.columns, view.glyphs.ellipsis, indent="")
     painted = [lines[0], *(view.paint("used", line) if line.startswith("*") else line for line in lines[1:])]
+    shown = titles(columns, rows, view.columns, indent="")
     errors = [line for text in _errors(result) for line in wrap(text, view.columns, "  ")]
-    return view.titled("Groupings", [*painted, *wrap(_legend(result, alike), view.columns), *errors])
+    return view.titled("Groupings", [*painted, *wrap(_legend(result, alike, shown), view.columns), *errors])
 
 
 def _alike(result: Result) -> list[list[str]]:
@@ -201,13 +205,14 @@ def _shown(names: list[str], result: Result) -> str:
     return result.selected if result.selected in names else names[0]
 
 
-def _legend(result: Result, alike: list[list[str]]) -> str:
+def _legend(result: Result, alike: list[list[str]], shown: frozenset[str]) -> str:
     """What the table's marks and words stand for, as far as it has them."""
     text = f"* is what {engine_words(result.engine)} uses, for requests of {length_words(result)} tokens"
     if len(alike) > 1:
         text += "; main is the uniform page of 0.33.0, uniform that of vLLM pull request 58207, packed is for layouts "
         text += "with blocks outermost"
-    if any(plan.padding and plan.padding.growing_bytes_per_token for plan in result.plans.values()):
+    padded = any(plan.padding and plan.padding.growing_bytes_per_token for plan in result.plans.values())
+    if padded and _GROWING in shown:
         text += "; growing padding: per token, and what it adds to the useful bytes"
     spread = stages_words(result.plans[result.selected])
     if spread:

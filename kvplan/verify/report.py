@@ -89,7 +89,10 @@ def _plan(verdict: Verdict, plan: ReleasePlan) -> dict[str, Any]:
 
 def verify_text(verdict: Verdict, view: View = VIEW) -> str:
     """The verdict for a reader: what was read, each line that both have, and the first cause."""
-    out = [_headline(verdict), *_what_was_read(verdict), ""]
+    out = wrap(_headline(verdict), view.columns)
+    for name, words in _what_was_read(verdict):
+        out += wrap(words, view.columns, f"  {name:<9}  ")
+    out.append("")
     if verdict.lines:
         out += [*_table(verdict.lines), ""]
     told = [*verdict.reading.notes, *verdict.notes]
@@ -145,25 +148,25 @@ def _is(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def _what_was_read(verdict: Verdict) -> list[str]:
+def _what_was_read(verdict: Verdict) -> list[tuple[str, str]]:
+    """What the log says and what it was planned with, each under its name."""
     reading, rules, result = verdict.reading, verdict.rules, verdict.result
     drafter = f" with {reading.drafter}" if reading.drafter else ""
-    out = [f"  model      {reading.model or 'not in the log'}{drafter}"]
+    out = [("model", f"{reading.model or 'not in the log'}{drafter}")]
     if result is not None and result.model.id != reading.model:
-        out.append(f"  config     {result.model.id} ({result.model.source})")
-    out.append(f"  version    {reading.version or 'not in the log'}")
+        out.append(("config", f"{result.model.id} ({result.model.source})"))
+    out.append(("version", reading.version or "not in the log"))
     if rules is not None:
-        out.append(f"  rules      vLLM {rules.release}: {rules.basis}")
-        out.append(f"             {source_of(rules, 'token_line').what}")
+        out.append(("rules", f"vLLM {rules.release}: {rules.basis}"))
+        out.append(("", source_of(rules, "token_line").what))
     if reading.available_kv_cache_gib is not None:
-        out.append(
-            f"  KV memory  {reading.available_kv_cache_gib} GiB: every number of bytes that prints so is allowed"
-        )
+        told = f"{reading.available_kv_cache_gib} GiB: every number of bytes that prints so is allowed"
+        out.append(("KV memory", told))
     if verdict.plan is not None and reading.max_model_len is not None:
         held = sum(verdict.plan.group_blocks(reading.max_model_len))
         size = ", ".join(f"{size:,}" for size in verdict.plan.block_bytes)
         out.append(
-            f"  plan       groups {len(verdict.plan.groups)}, bytes of a block {size}, blocks of a request {held:,}"
+            ("plan", f"groups {len(verdict.plan.groups)}, bytes of a block {size}, blocks of a request {held:,}")
         )
     return out
 

@@ -84,10 +84,13 @@ def test_kernel_blocks_name_their_drafter(kvplan):
         (["compare", *QWEN], "nothing to compare with; add --drafter X"),
         (["compare", "a.json", "b.json"], "a.json"),
         (["layers", *QWEN, "--format", "junit"], "--format 'junit' is not known"),
-        (["kernel-blocks", *QWEN, "--kv-cache-layout", "XYZ"], "VLLM_KV_CACHE_LAYOUT=XYZ (--kv-cache-layout) is no KV cache"),
+        (
+            ["kernel-blocks", *QWEN, "--kv-cache-layout", "XYZ"],
+            "VLLM_KV_CACHE_LAYOUT=XYZ (--kv-cache-layout) is no KV cache",
+        ),
         (["args"], "nothing to read"),
         (["args", "no-such-file"], "no-such-file cannot be read"),
-        (["gpus", "--format", "csv"], "--format 'csv' is not known"),
+        (["gpus", "--format", "junit"], "--format 'junit' is not known"),
         (["check", "no-such-file.yaml"], "no-such-file.yaml: cannot be read"),
     ],
 )

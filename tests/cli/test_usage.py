@@ -84,3 +84,31 @@ def test_commands_take_what_plan_takes(monkeypatch, capsys, words: list[str]) ->
     with pytest.raises(SystemExit) as ended:
         main()
     assert (ended.value.code or 0, capsys.readouterr().err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "head"),
+    [
+        (
+            ["gpus"],
+            "name,capability,total_memory_bytes,device_name,num_compute_units,usable_memory_bytes\nA100 40GB,8.0,",
+        ),
+        (["kernel-blocks", *OFFLINE, "--gpu", "H200"], "group,layers,backend,block_size,kernel_block_size,"),
+    ],
+)
+def test_what_is_a_table_can_be_csv(monkeypatch, capsys, words: list[str], head: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["kvplan", *words, "--format", "csv"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.startswith(head)
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_no_line_of_the_gpus_is_cut_or_too_wide(monkeypatch, capsys, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys, "argv", ["kvplan", "gpus"])
+    with pytest.raises(SystemExit):
+        main()
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines()[1:])) <= int(columns)
+    assert "NVIDIA RTX PRO 6000 Blackwell Workstation Edition" in " ".join(out.split())

@@ -463,8 +463,8 @@ prefix cache  on; a prompt shorter than 65 tokens never hits
   L      61  MLA latent       1 x 576          64    41 KiB
 
 Groupings
-  grouping                 groups     block  blocks/request      toke~
-* main = uniform = packed       1  2.93 MiB           2,560  22,337,9~
+  grouping                    block  blocks/request      tokens
+* main = uniform = packed  2.93 MiB           2,560  22,337,920
 * is what vLLM 0.33.0 uses, for requests of 163,840 tokens
 
 main (used) = uniform = packed: 1 group, block 2.93 MiB

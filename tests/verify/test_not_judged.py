@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from start_ups import attention_block, read, start_up
 
+from kvplan.report.csv import lines_csv
+from kvplan.report.style import View
 from kvplan.verify.judge import Verdict, Wanted, judge
 from kvplan.verify.report import verify_document, verify_text
 
@@ -100,3 +102,16 @@ def test_an_attention_block_is_judged_whatever_the_batch_is():
 def test_a_concurrency_is_shown_with_the_decimals_that_vllm_prints():
     log = start_up("0.9.2", "Qwen/Qwen3-8B", length=40960, gib=18.69, tokens=136080, concurrency="3.30")
     assert "  maximum concurrency       3.30     3.32  DIFFERS\n" in verify_text(verdict_of(log))
+
+
+def test_no_line_of_a_verdict_is_wider_than_the_view():
+    log = start_up("0.9.2", "Qwen/Qwen3-8B", length=40960, gib=18.69, tokens=136080, concurrency="3.32")
+    for columns in (60, 70, 80):
+        assert max(map(len, verify_text(verdict_of(log), View(columns)).splitlines())) <= columns
+
+
+def test_lines_as_csv_leave_open_what_is_not_judged():
+    verdict = next_80b(tokens=9999)
+    assert lines_csv(verdict.lines) == (
+        f"what,log,plan,agrees,reason\nattention_block_size,1072,1072,true,\nkv_cache_size_tokens,9999,,,{NO_MEMORY}\n"
+    )

@@ -43,8 +43,8 @@ def test_a_log_on_stdin_that_agrees():
         "  model      Qwen/Qwen3-8B\n"
         "  version    0.9.2\n"
         "  rules      vLLM 0.9.2: release 0.9.2\n"
-        "             Tokens are blocks // groups x the smallest block size of the groups, of one group the configured "
-        "one.\n"
+        "             Tokens are blocks // groups x the smallest block size of the\n"
+        "             groups, of one group the configured one.\n"
         "  KV memory  18.69 GiB: every number of bytes that prints so is allowed\n"
         "  plan       groups 1, bytes of a block 2,359,296, blocks of a request 2,560\n"
         "\n"
@@ -190,7 +190,7 @@ def test_output_goes_to_a_file_whole(tmp_path: Path):
     [
         (("nowhere.log",), "nowhere.log: cannot be read (No such file or directory)."),
         (("/",), "/: cannot be read (Is a directory)."),
-        (("-", "--format", "yaml"), "--format 'yaml' is not known; choose one of text, json."),
+        (("-", "--format", "yaml"), "--format 'yaml' is not known; choose one of text, json, csv."),
         (("-",), "-: holds nothing of a vLLM start-up; give what `vllm serve` printed."),
     ],
 )
