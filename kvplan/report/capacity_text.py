@@ -25,8 +25,11 @@ def _holder(result: Result) -> costs.Holder:
     return costs.Holder(result.plans[result.selected], {layer.name: layer for layer in result.layers}, result.options())
 
 
-def capacity_lines(result: Result, view: View) -> list[str]:
-    """Blocks, requests at once and tokens, with the arithmetic that gives them."""
+def capacity_lines(result: Result, view: View, *, estimated: bool = False) -> list[str]:
+    """Blocks, requests at once and tokens, with the arithmetic that gives them.
+
+    ``estimated``: the report has a Budget section, which says what the GPU gives.
+    """
     plan, config = result.plans[result.selected], result.config
     if not plan.groups or plan.bytes_per_block is None or plan.blocks_per_request is None:
         return []
@@ -36,7 +39,8 @@ def capacity_lines(result: Result, view: View) -> list[str]:
     if plan.error:
         words += _too_small(result, plan)
     elif plan.num_blocks is None:
-        words.append("no budget given: add --kv-cache-memory-bytes for blocks, tokens and requests at once")
+        from_gpu = "; Budget, below, has what the GPU gives" if estimated else ""
+        words.append(f"no budget given: add --kv-cache-memory-bytes for blocks, tokens and requests at once{from_gpu}")
     else:
         words += [*_pool(result, plan), *_arithmetic(plan, engines_words(result))]
     if plan.longest_model_len is not None and (plan.error or plan.longest_model_len != plan.max_model_len):

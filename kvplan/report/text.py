@@ -32,7 +32,7 @@ def plan_text(result: Result, view: View = VIEW, advice: Advice | None = None, s
         _groupings(result, view),
         *_drawings(result, view),
         _padding(result, view),
-        capacity_lines(result, view),
+        capacity_lines(result, view, estimated=sized is not None),
         request_lines(result, view),
         _layout(result, view),
         _advice(advice, view),
