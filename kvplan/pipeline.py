@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvplan import gpus, layout, selection
-from kvplan.cache import stages
 from kvplan.cache.build import Stage, build
 from kvplan.connectors import deployment_layout
 from kvplan.engine.args import EngineArgs, EngineConfig, ModelFacts
 from kvplan.engine.facts import model_type, num_hidden_layers
 from kvplan.engine.hybrid_manager import connector
 from kvplan.engine.resolve import resolve
+from kvplan.engine.stages import layer_counts
 from kvplan.errors import KvplanError
 from kvplan.groupings import Planner
 from kvplan.inputs import Inputs, read
@@ -87,7 +87,7 @@ def plan_read(request: PlanRequest, inputs: Inputs, *, only_used: bool = False) 
         assumed += told
     config = resolve(args, inputs.target_facts, inputs.drafter_facts, gpu)
     _check_weights(config, inputs)
-    counts = stages.layer_counts(
+    counts = layer_counts(
         num_hidden_layers(config.target.root, config.target.text),
         config.pipeline_parallel_size,
         args.env.get("VLLM_PP_LAYER_PARTITION"),

@@ -13,11 +13,11 @@ from typing import Any
 
 from kvplan import families
 from kvplan.backends.base import BackendEnv
-from kvplan.cache import stages
 from kvplan.cache.build import Side
 from kvplan.engine.args import EngineConfig, ResolvedModel, Speculative
 from kvplan.engine.facts import is_deepseek_mla, model_type, num_attention_heads, num_hidden_layers, num_kv_heads
 from kvplan.engine.heads import head_size
+from kvplan.engine.stages import layer_counts
 from kvplan.errors import Refused
 from kvplan.layers import Layer
 from kvplan.model import DRAFTER, TARGET, Model
@@ -141,7 +141,7 @@ def _has_scale_per_head(resolved: ResolvedModel) -> bool:
 
 def _layers_on_last_stage(engine: EngineConfig, total: int) -> int:
     partition = engine.args.env.get("VLLM_PP_LAYER_PARTITION")
-    return stages.layer_counts(total, engine.pipeline_parallel_size, partition)[-1]
+    return layer_counts(total, engine.pipeline_parallel_size, partition)[-1]
 
 
 def environment(engine: EngineConfig) -> BackendEnv:

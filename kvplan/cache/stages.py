@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.engine.stages import layer_counts as layer_counts
-
 
 def layer_index(name: str) -> int | None:
     """The layer's number in its name: the first part that is a number (``model.layers.3.self_attn`` is 3)."""

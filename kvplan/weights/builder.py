@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from kvplan.cache.stages import layer_counts
+from kvplan.engine.stages import layer_counts
 from kvplan.errors import DoesNotStart, Refused
 from kvplan.model import Model
 from kvplan.weights.parts import Experts, Linear, Tensor

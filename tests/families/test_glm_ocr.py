@@ -6,56 +6,23 @@ Expected rows: what vLLM 0.33.0 plans for the same config and options.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gqa_case import rows
 
 from kvplan.errors import Refused
+from tests.mtp_targets import GLM_OCR
 
-CONFIG: dict[str, Any] = {
-    "architectures": ["GlmOcrForConditionalGeneration"],
-    "model_type": "glm_ocr",
-    "dtype": "bfloat16",
-    "text_config": {
-        "model_type": "glm_ocr_text",
-        "dtype": "bfloat16",
-        "hidden_size": 1536,
-        "intermediate_size": 4608,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "max_position_embeddings": 131072,
-        "num_nextn_predict_layers": 1,
-        "rope_parameters": {
-            "rope_type": "default",
-            "rope_theta": 10000,
-            "mrope_section": [16, 24, 24],
-            "partial_rotary_factor": 1.0,
-        },
-        "vocab_size": 59392,
-    },
-    "vision_config": {
-        "depth": 2,
-        "hidden_size": 1024,
-        "intermediate_size": 4096,
-        "num_heads": 16,
-        "out_hidden_size": 1536,
-        "image_size": 336,
-        "patch_size": 14,
-    },
-}
-CONFIGS = (CONFIG,)
+CONFIGS = (GLM_OCR,)
 
 
 def test_layers_of_the_text_model(tmp_path: Path) -> None:
-    assert rows(tmp_path, CONFIG, "H200", tensor_parallel_size=2) == [
+    assert rows(tmp_path, GLM_OCR, "H200", tensor_parallel_size=2) == [
         ("full_attention", 16, "language_model.model.layers.0.self_attn.attn", 4, 128, 16, 32768, None)
     ]
 
 
 def test_a_vision_tower_that_cannot_be_split_is_refused(tmp_path: Path) -> None:
-    config = {**CONFIG, "vision_config": {**CONFIG["vision_config"], "num_heads": 3}}
+    config = {**GLM_OCR, "vision_config": {**GLM_OCR["vision_config"], "num_heads": 3}}
     with pytest.raises(Refused, match=r"vision_config\.num_heads 3"):
         rows(tmp_path, config, "H200", tensor_parallel_size=2)
